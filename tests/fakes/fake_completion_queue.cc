@@ -202,7 +202,7 @@ int ibv_resize_cq(ibv_cq* cq, int cqe) {
   Entry entry(Call::ibv_resize_cq);
   Cq& own = cq_of(cq, entry.name());
   if (entry.error()) return entry.error();
-  if (own.device->config.iwarp) return EOPNOTSUPP;
+  if (own.device->config.iwarp || !own.device->config.enlarges_queues) return EOPNOTSUPP;
   if (cqe < 1 || cqe > own.device->config.max_cqe || static_cast<size_t>(cqe) < own.count) return EINVAL;
   std::vector<Completion> ring(static_cast<size_t>(cqe));
   for (size_t i = 0; i < own.count; ++i) ring[i] = own.ring[(own.head + i) % own.ring.size()];

@@ -27,7 +27,8 @@ struct DeviceConfig {
                                          // kernel moves queue pairs to ready-to-send
   int max_qp = 65536, max_cq = 65536, max_mr = 65536, max_pd = 65536, max_srq = 65536, max_ah = 65536;
   int max_qp_wr = 16384, max_sge = 32, max_cqe = 1 << 20, max_srq_wr = 16384, max_srq_sge = 27;
-  int max_sge_rd = 2;  // iWARP: 1
+  int max_sge_rd = 2;           // iWARP: 1
+  bool enlarges_queues = true;  // ibv_resize_cq; iWARP: no
   int max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;
   int max_groups = 8192, max_group_members = 56;
   std::vector<uint16_t> pkeys = {0xffff};

@@ -8,6 +8,7 @@
 #include "fake_rdma.h"
 #include "log_capture.h"
 #include "two_ends.h"
+#include "without_devices.h"
 
 namespace faults_transfer_test {
 
@@ -256,6 +257,20 @@ TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
     EXPECT_TRUE(both.client.post_send());
     EXPECT_EQ(resizes(), before + 2) << "once for each direction";
   });
+}
+
+// As on hns, mana and qedr.
+class FaultsFixedQueues : public WithoutDevices {};
+
+TEST_F(FaultsFixedQueues, QueueThatARoceDeviceCannotEnlargeIsLongEnoughFromTheStart) {
+  fake::DeviceConfig config;
+  config.enlarges_queues = false;
+  fake::add_device(config);
+  ends::TwoEnds both({.queue_entries = 4});
+  both.run();
+  EXPECT_EQ(fake::overruns(), 0u);
+  EXPECT_EQ(both.verdict(), "");
+  EXPECT_GT(both.client.completed, 0u);
 }
 
 TEST_F(FaultsTransfer, LateBindingOfAPassiveEndpointIsLogged) {

@@ -56,11 +56,9 @@ Status CompletionChannel::create(const fi_cq_attr& attr) {
     return cq_ != nullptr ? Status() : Status::last_errno();
   };
   const Status made = make(entries);
-  // Many iWARP devices cannot enlarge a queue, so it has its size from the start.
+  // Some devices cannot enlarge a queue (most iWARP ones, and hns, mana and qedr), so it has its size from the start.
   const unsigned fixed = std::min(std::max(entries, kFixedEntries), most);
-  if (!made.ok() || !domain_.device().is_iwarp() || static_cast<unsigned>(cq_->cqe) >= fixed ||
-      ibv_resize_cq(cq_.get(), cq_->cqe) == 0)
-    return made;
+  if (!made.ok() || static_cast<unsigned>(cq_->cqe) >= fixed || ibv_resize_cq(cq_.get(), cq_->cqe) == 0) return made;
   return make(fixed);
 }
 
