@@ -89,6 +89,20 @@ TEST_F(FaultsIdleClose, ClosedConnectionWaitsForItsPeerAndIsThenReleased) {
   }
 }
 
+// As when a bond changes its active interface: the connection goes on.
+TEST_F(FaultsIdleClose, ConnectionWhoseAddressChangedStillWaitsForItsPeer) {
+  ends::TwoEnds both;
+  ASSERT_NO_FATAL_FAILURE(connect(both));
+  for (const auto& id : fake::ids())
+    if (id.role == fake::Role::kActive) fake::inject_cm_event(id.id, RDMA_CM_EVENT_ADDR_CHANGE);
+  both.poll();
+  fake::lose(fake::Message::kDisconnect);
+  both.client.close_endpoint(both);
+  EXPECT_EQ(ids_in_state("disconnect sent"), 1U) << "so that the message can be repeated";
+  both.server.close_endpoint(both);
+  finish(both);
+}
+
 TEST_F(FaultsIdleClose, ConnectionClosedByThePeerFirstLeavesNothing) {
   ends::TwoEnds both;
   ASSERT_NO_FATAL_FAILURE(connect(both));

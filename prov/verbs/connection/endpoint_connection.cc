@@ -315,7 +315,7 @@ void Endpoint::on_cm_event(const RdmaEvent& event) noexcept {
 }
 
 void Endpoint::on_failed_event(const RdmaEvent& event) noexcept {
-  peer_may_wait_ = false;
+  if (event.type != RDMA_CM_EVENT_ADDR_CHANGE) peer_may_wait_ = false;  // a bond's failover ends no connection
   if (state_ == CmState::kConnected) {
     switch (event.type) {
       case RDMA_CM_EVENT_DISCONNECTED:
