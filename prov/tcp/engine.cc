@@ -310,7 +310,8 @@ Status Engine::watch_listener(Watch& watch, int fd) noexcept {
 Status Engine::watch_hot(Watch& watch, int fd) noexcept {
   watch.fd = fd;
   watch.output = false;
-  if (must_send_now() || sleepers_ || crowded_) return add(watch);  // no round would read it speculatively
+  // No round may follow that reads it speculatively, and a thread that sleeps has no other way to notice it.
+  if (must_send_now() || asleep_.one || sleepers_ || crowded_) return add(watch);
   return warm_up(watch) ? Status() : add(watch);
 }
 

@@ -235,6 +235,39 @@ TEST_P(Threads, BothEndsBlockInThreadsOfTheirOwn) {
   });
 }
 
+// The other thread has made progress since the sleeper fell asleep, and makes none afterwards.
+TEST_P(Threads, SleeperIsWokenOverAConnectionThatAnotherThreadHasAccepted) {
+  CONNECTED_ONLY();
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe), peers(target(), kSafe);
+  NodeOptions blocking;
+  blocking.tx_cq.wait_obj = blocking.rx_cq.wait_obj = blocking.eq.wait_obj = FI_WAIT_UNSPEC;
+  Listener listener(fabric);
+  Node client(peers, blocking);
+  ASSERT_EQ(client.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, blocking, request.get());
+  answerer.enable();
+  Buffer in(fabric, 8);
+  Context received;
+  ASSERT_EQ(fi_recv(answerer.ep(), in.data(), 8, in.desc(), FI_ADDR_UNSPEC, &received), 0);
+  std::thread sleeper([&] {
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(fi_cq_sread(answerer.rx().get(), &entry, 1, nullptr, kWaitMs), 1);
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(answerer.eq().read().type, Event::kNothing);
+  EXPECT_EQ(answerer.accept(), 0);
+  EXPECT_EQ(spin(client.eq()).type, FI_CONNECTED);
+  EXPECT_EQ(spin(answerer.eq()).type, FI_CONNECTED);
+  std::this_thread::sleep_for(milliseconds(50));
+  const char byte = 0;
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_inject(client.ep(), &byte, 1, client.peer), 0);
+  sleeper.join();
+  EXPECT_LT(elapsed_ms(start), kWaitMs / 2) << "only the end of its wait woke the sleeper";
+}
+
 TEST_P(Threads, BlockedThreadsAreCancelled) {
   if (kFollowsThreads) GTEST_SKIP() << "ThreadSanitizer loses cancelled threads";
   NEEDS(kSafe, "FI_THREAD_SAFE");
