@@ -70,22 +70,14 @@ bool Engine::prepare_wait() noexcept {
   // No poll of readiness is needed: wait_fd() is readable at once if a socket is ready.
   waiting_ = ready_.empty() && endings_.empty() && register_hot().ok();
   if (!waiting_) return false;
-  note_sleeper();
+  asleep_.add();
   watch_for_stalls();
   return waiting_ = arm_wires();
 }
 
-void Engine::note_sleeper() noexcept {
-  const pthread_t self = ::pthread_self();
-  if (asleep_.one && ::pthread_equal(asleep_.thread, self) == 0) asleep_.many = true;
-  asleep_.one = true;
-  asleep_.thread = self;
-}
-
 // This thread makes progress. Wake-ups are no longer needed unless another one sleeps.
 void Engine::note_awake() noexcept {
-  if (asleep_.many || ::pthread_equal(asleep_.thread, ::pthread_self()) == 0) return;
-  asleep_.one = false;
+  if (!asleep_.remove()) return;
   for (const WireWatch& wired : wires_) wired.wire->awake();
 }
 
@@ -139,14 +131,14 @@ void Engine::expect_sleepers() noexcept {
 [[gnu::always_inline]] inline bool Engine::one_round() noexcept {
   begin_round();
   const bool woken = std::exchange(waiting_, false);
-  if (asleep_.one) note_awake();
+  if (asleep_.any()) note_awake();
   bool found = poll_wires();
   run_ready();
   if (!crowded_) found |= poll_hot();
   // Connections that always have data must not starve the others.
   const bool due = --polls_left_ <= 0 || took_long_;
   if (!found || due) poll_sources(woken || crowded_ || due);
-  if ((sleepers_ || asleep_.one || automatic_) && !arm_wires()) wake();
+  if ((sleepers_ || asleep_.any() || automatic_) && !arm_wires()) wake();
   return due && !found && outnumbers_processors();
 }
 
@@ -174,7 +166,7 @@ void Engine::poll_sources(bool due) noexcept {
 void Engine::poll_wire(WireWatch& wired) noexcept {
   wired.latest = epoll_tick_;
   if (!wired.linked()) wires_.push_back(wired);
-  if (!must_send_now() && !sleepers_ && !asleep_.one) return;
+  if (!must_send_now() && !sleepers_ && !asleep_.any()) return;
   wired.arm();
   if (wired.has_news()) wake();
 }
@@ -311,7 +303,7 @@ Status Engine::watch_hot(Watch& watch, int fd) noexcept {
   watch.fd = fd;
   watch.output = false;
   // No round may follow that reads it speculatively, and a thread that sleeps has no other way to notice it.
-  if (must_send_now() || asleep_.one || sleepers_ || crowded_) return add(watch);
+  if (must_send_now() || asleep_.any() || sleepers_ || crowded_) return add(watch);
   return warm_up(watch) ? Status() : add(watch);
 }
 
@@ -389,7 +381,7 @@ void Engine::end_later(Watch& watch) noexcept {
 void Engine::leave_work() noexcept {
   took_long();
   waiting_ = false;
-  if (must_send_now() || asleep_.one || sleepers_) wake();
+  if (must_send_now() || asleep_.any() || sleepers_) wake();
 }
 
 // The next round handles what is left, because peers may connect and close again and again meanwhile.
@@ -415,7 +407,7 @@ void Engine::run_endings() noexcept {
 void Engine::make_ready(Watch& watch) noexcept {
   if (watch.ListHook<ReadyTag>::linked()) return;
   ready_.push_back(watch);
-  if (must_send_now() || asleep_.one || sleepers_) wake();
+  if (must_send_now() || asleep_.any() || sleepers_) wake();
   waiting_ = false;
 }
 

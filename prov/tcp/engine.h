@@ -14,8 +14,6 @@
 // the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues, counters and regions.
 #pragma once
 
-#include <pthread.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -238,7 +236,6 @@ class Engine final : public EngineBase, private LastSender {
   bool poll_hot() noexcept;
   bool poll_wires() noexcept;
   bool arm_wires() noexcept;
-  void note_sleeper() noexcept;
   void note_awake() noexcept;
   void skip_idle_wires() noexcept;
   void watch_for_stalls() noexcept;
@@ -277,15 +274,9 @@ class Engine final : public EngineBase, private LastSender {
   ShortBursts short_bursts_;
   std::atomic<bool> offers_memory_{false};  // registered memory was offered at some time
   bool sleepers_ = false;                   // threads may poll wait_fd() without prepare_wait(), from now on
-  // Threads asleep between prepare_wait() and the next time that they drive the engine. `one`: `thread` sleeps. `many`:
-  // several have slept at once, and from then on a thread is always assumed to sleep.
-  struct {
-    bool one = false, many = false;
-    pthread_t thread{};
-  } asleep_;
-  std::size_t registered_ = 0;  // sockets in the epoll set
-  std::size_t silent_ = 0;      // registered sockets that are rarely ready ...
-  std::size_t listening_ = 0;   // ... and those of listeners
+  std::size_t registered_ = 0;              // sockets in the epoll set
+  std::size_t silent_ = 0;                  // registered sockets that are rarely ready ...
+  std::size_t listening_ = 0;               // ... and those of listeners
   bool took_long_ = false;
   bool exits_ = false;
   bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner

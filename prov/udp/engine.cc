@@ -29,6 +29,7 @@ void Engine::drive() noexcept {
 void Engine::progress() noexcept {
   begin_round();
   waiting_ = false;
+  if (asleep_.any()) asleep_.remove();
   if (!unsent_.empty()) flush();
   if (watches_.size() > kPolledSockets) {
     poll_epoll();
@@ -90,7 +91,9 @@ bool Engine::prepare_wait() noexcept {
   if (!register_all()) return false;
   poll_epoll();
   run_ready();
-  return waiting_ = ready_.empty();
+  waiting_ = ready_.empty();
+  if (waiting_) asleep_.add();
+  return waiting_;
 }
 
 void Engine::expect_sleepers() noexcept {

@@ -67,6 +67,9 @@ class Engine : public EngineBase {
   Status start_service_thread();
 
   // From here on the caller holds the mutex.
+  // Also while a thread sleeps on after another one has made progress: it must notice new sockets and receives, and no
+  // further call of the other one may send what it gathers.
+  bool must_send_now() const noexcept { return EngineBase::must_send_now() || asleep_.any(); }
   Status add(Watch& watch, int fd);
   void remove(Watch& watch) noexcept;  // the descriptor stays open
   // The handler has work that no readiness reports, for example after a receive was posted.

@@ -6,6 +6,7 @@
 // Thread-safety: with the mutex held, unless a member says otherwise.
 #pragma once
 
+#include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 #include <sys/epoll.h>
@@ -41,6 +42,30 @@ inline Turns turns_of(const fi_domain_attr& attr) noexcept {
   if (attr.threading == FI_THREAD_DOMAIN) return Turns::kDomain;
   return attr.threading == FI_THREAD_COMPLETION ? Turns::kCompletion : Turns::kNone;
 }
+
+// Threads asleep between an engine's prepare_wait() and the next time that they drive it. When several have slept at
+// once, a thread is always assumed to sleep from then on. The engine's mutex guards it.
+class Sleepers {
+ public:
+  bool any() const noexcept { return one_; }
+  // The calling thread is going to sleep.
+  void add() noexcept {
+    const pthread_t self = ::pthread_self();
+    if (one_ && ::pthread_equal(thread_, self) == 0) many_ = true;
+    one_ = true;
+    thread_ = self;
+  }
+  // The calling thread makes progress. True: now none sleeps.
+  bool remove() noexcept {
+    if (!one_ || many_ || ::pthread_equal(thread_, ::pthread_self()) == 0) return false;
+    one_ = false;
+    return true;
+  }
+
+ private:
+  bool one_ = false, many_ = false;  // `thread_` sleeps; several may
+  pthread_t thread_{};
+};
 
 // A provider's engine derives from it, adds drive() and prepare_wait() (objects/progress.h) and calls stop_service()
 // before anything that its thread uses goes away.
@@ -195,6 +220,7 @@ class EngineBase : public RefCounted {
   UniqueFd epoll_;
   UniqueFd wake_;         // wakes the threads that poll wait_fd(), unless they are those of `only_sleepers_`
   bool waiting_ = false;  // prepare_wait() let its caller sleep, and no progress was made since
+  Sleepers asleep_;       // they may sleep on although another thread has made progress
   std::uint64_t round_ = 1;
   std::atomic<bool> automatic_{false};
   DeferredWork deferred_;  // used without the mutex

@@ -268,6 +268,29 @@ TEST_P(Threads, SleeperIsWokenOverAConnectionThatAnotherThreadHasAccepted) {
   EXPECT_LT(elapsed_ms(start), kWaitMs / 2) << "only the end of its wait woke the sleeper";
 }
 
+TEST_P(Threads, SleeperIsWokenByAMessageThatWaitsForAReceiveOfAnotherThread) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe);
+  NodeOptions blocking;
+  blocking.tx_cq.wait_obj = blocking.rx_cq.wait_obj = FI_WAIT_UNSPEC;
+  Pair pair(fabric, blocking);
+  Buffer in(fabric, 8);
+  Context received;
+  std::thread sleeper([&] {
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(fi_cq_sread(pair.b().rx().get(), &entry, 1, nullptr, kWaitMs), 1);
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  const char byte = 0;
+  EXPECT_EQ(fi_inject(pair.a().ep(), &byte, 1, pair.a().peer), 0);
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_recv(pair.b().ep(), in.data(), 8, in.desc(), FI_ADDR_UNSPEC, &received), 0);
+  sleeper.join();
+  EXPECT_LT(elapsed_ms(start), kWaitMs / 2) << "only the end of its wait woke the sleeper";
+}
+
 TEST_P(Threads, BlockedThreadsAreCancelled) {
   if (kFollowsThreads) GTEST_SKIP() << "ThreadSanitizer loses cancelled threads";
   NEEDS(kSafe, "FI_THREAD_SAFE");
