@@ -236,8 +236,15 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   }
   ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) {
     const auto enough = [this, threshold = threshold_of(cond)]() noexcept { return satisfies(threshold); };
-    if (!enough()) (void)membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, enough);
-    return take(buf, count, src_addr);
+    if (enough()) {
+      if (const ssize_t result = take(buf, count, src_addr); result != -FI_EAGAIN) return result;
+    }
+    const Deadline deadline = Deadline::in_ms(timeout_ms);
+    for (;;) {
+      const Status waited = membership_.wait(wait_, deadline, *this, enough);
+      const ssize_t result = take(buf, count, src_addr);
+      if (result != -FI_EAGAIN || !waited.ok()) return result;  // otherwise another thread was faster
+    }
   }
   int signal() noexcept {
     membership_.interrupt(wait_);

@@ -231,9 +231,14 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   ssize_t readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept { return take_error(buf, (flags & FI_PEEK) != 0); }
   ssize_t write(uint32_t event, const void* buf, size_t len, uint64_t flags) { return insert(event, buf, len, flags); }
   ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) {
-    if (!ready())
-      (void)membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });
-    return take(event, buf, len, (flags & FI_PEEK) != 0);
+    const bool peek = (flags & FI_PEEK) != 0;
+    if (const ssize_t result = take(event, buf, len, peek); result != -FI_EAGAIN) return result;
+    const Deadline deadline = Deadline::in_ms(timeout_ms);
+    for (;;) {
+      const Status waited = membership_.wait(wait_, deadline, *this, [this]() noexcept { return ready(); });
+      const ssize_t result = take(event, buf, len, peek);
+      if (result != -FI_EAGAIN || !waited.ok()) return result;  // otherwise another thread was faster
+    }
   }
   // Without the data of the error: the sentence was made when it happened.
   const char* strerror(int prov_errno, const void*, char* buf, size_t len) noexcept {

@@ -291,6 +291,39 @@ TEST_P(Threads, SleeperIsWokenByAMessageThatWaitsForAReceiveOfAnotherThread) {
   EXPECT_LT(elapsed_ms(start), kWaitMs / 2) << "only the end of its wait woke the sleeper";
 }
 
+TEST_P(Threads, BlockedReadersOfOneQueueWaitUntilTheyHaveAnEntry) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams may be dropped";
+  Fabric fabric(target(), kSafe);
+  NodeOptions blocking;
+  blocking.tx_cq.wait_obj = blocking.rx_cq.wait_obj = FI_WAIT_UNSPEC;
+  Pair pair(fabric, blocking);
+  constexpr int kEach = 500;
+  Buffer in(fabric, 8);
+  Context received;
+  std::atomic<int> arrived{0}, early{0};
+  std::thread sender([&] {
+    const char byte = 0;
+    ProgressLimit limit;
+    for (int sent = 0; sent < kThreads * kEach && !limit.expired(); ++sent) {
+      EXPECT_EQ(pair.b().recv(in, 8, &received), 0);
+      EXPECT_EQ(repeat([&] { return fi_inject(pair.a().ep(), &byte, 1, pair.a().peer); }), 0);
+      while (arrived <= sent && !limit.expired()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      limit.progressed();
+    }
+  });
+  run_threads(kThreads, [&](int) {
+    for (int i = 0; i < kEach;) {
+      fi_cq_tagged_entry entry;
+      const ssize_t rc = fi_cq_sread(pair.b().rx().get(), &entry, 1, nullptr, kWaitMs);
+      rc == 1 ? ++i, ++arrived : ++early;
+      ASSERT_TRUE(rc == 1 || rc == -FI_EAGAIN);
+    }
+  });
+  sender.join();
+  EXPECT_EQ(early, 0) << "calls ended before their time-out";
+}
+
 TEST_P(Threads, BlockedThreadsAreCancelled) {
   if (kFollowsThreads) GTEST_SKIP() << "ThreadSanitizer loses cancelled threads";
   NEEDS(kSafe, "FI_THREAD_SAFE");
