@@ -142,6 +142,7 @@ Driven* Engine::take_turns() noexcept {
 
 void Engine::progress() noexcept {
   make_round();
+  pass_on_deferred();
 }
 
 void Engine::drive() noexcept {

@@ -221,6 +221,7 @@ void Engine::skip_idle_wires() noexcept {
 
 void Engine::progress() noexcept {
   (void)one_round();
+  pass_on_deferred();
 }
 
 void Engine::drive() noexcept {

@@ -210,6 +210,12 @@ class EngineBase : public RefCounted {
     return started;
   }
 
+  // After a round in a call that starts no deferred work itself: it may have drained the event for the thread that
+  // does.
+  void pass_on_deferred() noexcept {
+    if (deferred_.due()) wake();
+  }
+
   // With or without the mutex.
   void wake() noexcept {
     if (wake_) net::event_signal(wake_.get());
@@ -220,7 +226,7 @@ class EngineBase : public RefCounted {
   UniqueFd epoll_;
   UniqueFd wake_;         // wakes the threads that poll wait_fd(), unless they are those of `only_sleepers_`
   bool waiting_ = false;  // prepare_wait() let its caller sleep, and no progress was made since
-  Sleepers asleep_;       // they may sleep on although another thread has made progress
+  Sleepers asleep_;       // some may sleep on although another thread has made progress
   std::uint64_t round_ = 1;
   std::atomic<bool> automatic_{false};
   DeferredWork deferred_;  // used without the mutex

@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/mutex.h"
+#include "objects/progress.h"
 
 namespace weft {
 
@@ -28,7 +29,7 @@ void send_injected(Engine& engine, Waits waits) noexcept {
         return;
       }
     }
-    engine.drive();
+    make_progress(engine);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "abi/bridge.h"
 #include "objects/info.h"
 #include "objects/message_buffers.h"
+#include "objects/progress.h"
 
 namespace weft {
 
@@ -260,7 +261,7 @@ class TransferCalls : public ReceiveCalls<T> {
 
   // Some programs repeat a call until there is room and read no queue meanwhile.
   [[gnu::noinline]] void make_progress() noexcept {
-    if constexpr (requires(T & t) { t.engine().drive(); }) self().engine().drive();
+    if constexpr (requires(T & t) { t.engine().drive(); }) weft::make_progress(self().engine());
   }
 
   uint64_t transmit_flags_;  // for calls without flags (tx_attr->op_flags)

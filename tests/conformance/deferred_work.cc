@@ -53,6 +53,44 @@ TEST_P(DeferredWork, SendStartsAtItsThresholdAndCountsAtItsCounter) {
   EXPECT_TRUE(scene.a().tx().stays_silent());
 }
 
+// FI_PEEK makes progress, but starts no work.
+TEST_P(DeferredWork, SleeperStartsWorkThatBecomesDueWhileAnotherThreadPeeks) {
+  DEFERRED_WORK_ONLY();
+  Scene scene(target());
+  constexpr unsigned kRounds = 200;
+  std::vector<std::unique_ptr<DeferredCount>> works;
+  for (unsigned round = 1; round <= kRounds; ++round) {
+    works.push_back(std::make_unique<DeferredCount>(FI_OP_CNTR_ADD, scene.done.get(), 1));
+    ASSERT_EQ(works.back()->queue(scene.fabric, scene.trigger.get(), round, nullptr), 0);
+  }
+  std::atomic<unsigned> counted{0};
+  std::atomic<bool> stop{false};
+  std::thread peeker([&] {
+    fi_msg_tagged message{};
+    message.addr = FI_ADDR_UNSPEC;
+    message.context = &scene.contexts[0];
+    while (!stop) {
+      fi_cq_err_entry missing{};
+      fi_trecvmsg(scene.b().ep(), &message, FI_PEEK);
+      fi_cq_readerr(scene.b().rx().get(), &missing, 0);
+    }
+  });
+  std::thread sleeper([&] {
+    while (counted < kRounds && fi_cntr_wait(scene.done.get(), counted + 1, kWaitMs) == 0) ++counted;
+  });
+  const auto start = Clock::now();
+  for (unsigned round = 1; round <= kRounds && elapsed_ms(start) < kPromptMs; ++round) {
+    std::this_thread::sleep_for(milliseconds(2));
+    ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
+    while (counted < round && elapsed_ms(start) < kPromptMs) std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(counted, kRounds) << "in " << elapsed_ms(start) << " ms";
+  stop = true;
+  peeker.join();
+  fi_cntr_add(scene.done.get(), kRounds);
+  sleeper.join();
+}
+
 TEST_P(DeferredWork, CompletionsAreWrittenOnRequest) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
