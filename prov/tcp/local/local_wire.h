@@ -181,10 +181,10 @@ class LocalWire {
   LocalWire(Mapping&& memory, std::size_t end) noexcept;
   static Result<std::unique_ptr<LocalWire>> map(int fd, std::size_t end) noexcept;
 
+  // The other end may have woken and fallen asleep for something else in between: all that is cleared is answered.
   bool must_wake(std::uint32_t for_what) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    return (other_.asleep.load(std::memory_order_relaxed) & for_what) != 0 &&
-           (other_.asleep.exchange(0) & for_what) != 0;
+    return (other_.asleep.load(std::memory_order_relaxed) & for_what) != 0 && other_.asleep.exchange(0) != 0;
   }
   std::size_t overflow_room() const noexcept {
     return kOverflow - (overflow_.open ? static_cast<std::size_t>(written_ - overflow_.from) : 0);
