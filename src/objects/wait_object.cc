@@ -135,20 +135,22 @@ void WaitObject::wake_locked() noexcept {
   assert(written == sizeof one);  // the event is drained in between, so its count cannot overflow
 }
 
-void WaitObject::drain_locked() noexcept {
-  if (!state_->event_set || state_->stay_set) return;
+bool WaitObject::drain_locked() noexcept {
+  if (!state_->event_set || state_->stay_set) return false;
   state_->event_set = false;
   uint64_t count;
   const Uncancellable through;
   [[maybe_unused]] const ssize_t got = ::read(state_->event.get(), &count, sizeof count);
+  return true;
 }
 
-void WaitObject::arm() noexcept {
+bool WaitObject::arm() noexcept {
   if (target_ != this) return target_->arm();
-  if (state_ == nullptr) return;
+  if (state_ == nullptr) return false;
   std::lock_guard lock(state_->mutex);
-  if (!state_->driver) drain_locked();  // otherwise the driver drains it
+  const bool took = !state_->driver && drain_locked();  // otherwise the driver drains it
   armed_.store(true);
+  return took;
 }
 
 void WaitObject::interrupt() noexcept {

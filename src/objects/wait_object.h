@@ -94,14 +94,18 @@ class WaitObject {
       target_->wake();
   }
 
-  // fi_trywait: the caller checks the queue once more, then sleeps on the native object.
-  void arm() noexcept;
+  // fi_trywait: the caller checks the queue once more, then sleeps on the native object. True: this took a wake-up
+  // back, which other threads that sleep there may not have seen.
+  bool arm() noexcept;
 
   // fi_trywait of `source`, see wait().
   template <class Source>
   int trywait(Source& source) noexcept {
-    arm();
-    if (source.must_not_sleep()) return -FI_EAGAIN;
+    const bool took = arm();
+    if (source.must_not_sleep()) {
+      if (took) target_->wake_now();  // the caller may leave entries for those threads
+      return -FI_EAGAIN;
+    }
     return has_driver() || source.prepare_wait() ? 0 : -FI_EAGAIN;
   }
 
@@ -230,7 +234,7 @@ class WaitObject {
   Status start_driver(std::function<bool()> progress);
   void wake() noexcept;
   void wake_locked() noexcept;
-  void drain_locked() noexcept;
+  bool drain_locked() noexcept;  // whether there was a wake-up
   Status open_event_locked() noexcept;
   // Unlocks, and locks again.
   void take_turns(std::unique_lock<std::mutex>& lock, Turns& turns) noexcept;

@@ -3,6 +3,7 @@
 #include "objects/counter.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <thread>
 #include <vector>
@@ -148,6 +149,26 @@ TEST_F(CounterTest, TrywaitReportsChanges) {
   EXPECT_EQ(counter->trywait(), -FI_EAGAIN);
   EXPECT_EQ(fi_cntr_read(cntr), 1u);
   EXPECT_EQ(counter->trywait(), 0);
+}
+
+// Another thread may sleep on the descriptor.
+TEST_F(CounterTest, TrywaitThatFindsAChangeLeavesTheDescriptorReadable) {
+  open();
+  int fd = -1;
+  ASSERT_EQ(fi_control(&cntr->fid, FI_GETWAIT, &fd), 0);
+  const auto readable = [&] {
+    pollfd one{fd, POLLIN, 0};
+    return ::poll(&one, 1, 0) == 1;
+  };
+  ASSERT_EQ(counter->trywait(), 0);
+  EXPECT_FALSE(readable());
+  counter->CounterCore::add(1);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(counter->trywait(), -FI_EAGAIN);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(fi_cntr_read(cntr), 1u);
+  EXPECT_EQ(counter->trywait(), 0);
+  EXPECT_FALSE(readable());
 }
 
 TEST_F(CounterTest, RefusesInvalidArgumentsAndClosesOnlyUnused) {
