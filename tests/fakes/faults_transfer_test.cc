@@ -2,8 +2,12 @@
 // Failures of the data path: every status of a work completion, lost messages and acknowledgements, operations that are
 // outstanding at an end. The accounts balance (two_ends.h).
 #include <gtest/gtest.h>
+#include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+
+#include <chrono>
+#include <thread>
 
 #include "fake_rdma.h"
 #include "log_capture.h"
@@ -59,6 +63,34 @@ TEST_F(FaultsTransfer, LostMessagesAndAcknowledgementsFail) {
       ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; }));
     });
   }
+}
+
+// The sleeper has requested the interrupts of the queues that there were.
+TEST_F(FaultsTransfer, SleeperOnACounterIsWokenByAQueueThatIsOpenedLater) {
+  fid_cntr* counter = nullptr;
+  ends::Options options;
+  options.automatic_progress = true;
+  options.before_connect = [&](fid_ep* ep) { EXPECT_EQ(fi_ep_bind(ep, &counter->fid, FI_RECV), 0); };
+  ends::TwoEnds both(options);
+  ASSERT_TRUE(both.open());
+  fi_cntr_attr attr{};
+  attr.wait_obj = FI_WAIT_FD;
+  ASSERT_EQ(fi_cntr_open(both.client.domain, &attr, &counter, nullptr), 0);
+  ASSERT_EQ(fi_close(&both.client.cq->fid), 0);
+  std::thread sleeper([&] { EXPECT_EQ(fi_cntr_wait(counter, 1, 5000), 0); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  fi_cq_attr queue{};
+  queue.format = FI_CQ_FORMAT_MSG;
+  EXPECT_EQ(fi_cq_open(both.client.domain, &queue, &both.client.cq, nullptr), 0);
+  EXPECT_TRUE(both.connect());
+  EXPECT_TRUE(both.wait([&] { return both.client.established() && both.server.established(); }));
+  EXPECT_TRUE(both.server.post_send());
+  sleeper.join();
+  both.client.close_endpoint(both);
+  both.expect_ended();
+  EXPECT_EQ(fi_close(&counter->fid), 0);
+  both.close();
+  EXPECT_EQ(both.verdict(), "");
 }
 
 TEST_F(FaultsTransfer, CloseWithOperationsOutstandingCancelsThem) {

@@ -119,8 +119,11 @@ Status DomainProgress::open_descriptor() {
 Status DomainProgress::add(CompletionChannel& channel) {
   std::lock_guard lock(mutex_);
   const int result = epoll_ ? net::epoll_add(epoll_.get(), channel.wait_fd(), EPOLLIN, nullptr) : 0;
-  if (result >= 0) channels_.push_back(&channel);
-  return Status(std::min(0, result));
+  if (result < 0) return Status(result);
+  channels_.push_back(&channel);
+  // A thread may sleep on a counter already, and has requested interrupts of the other channels only.
+  if (epoll_) (void)channel.prepare_wait();
+  return Status();
 }
 
 void DomainProgress::remove(CompletionChannel& channel) noexcept {
