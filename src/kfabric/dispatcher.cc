@@ -26,7 +26,13 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
+thread_local bool calls_handlers = false;
+
 }  // namespace
+
+bool Dispatcher::in_handler() noexcept {
+  return calls_handlers;
+}
 
 int Dispatcher::add(Watch& watch) noexcept {
   return guarded<int>([&] {
@@ -100,6 +106,7 @@ bool Dispatcher::call_ready(std::unique_lock<std::mutex>& lock) {
 }
 
 void Dispatcher::run() {
+  calls_handlers = true;
   std::vector<pollfd> fds;
   std::unique_lock lock(mutex_);
   while (!stop_) {

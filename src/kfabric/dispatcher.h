@@ -41,6 +41,8 @@ class Dispatcher {
   int remove(Watch& watch);
   // After a remove() that is not followed by add_again(). The thread ends with the last watch.
   void removed() noexcept;
+  // The calling thread runs a handler.
+  static bool in_handler() noexcept;
   // After a read found the queue empty: the thread looks again, because an entry may have come in between.
   void rearm(Watch& watch);
 

@@ -3,6 +3,7 @@
 // opened in it.
 #pragma once
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,8 +20,11 @@ char* lower_provider(char* name);
 
 struct Fabric : Object<kfid_fabric> {
   bool is_1_1 = false;              // the generation of the client
-  std::mutex mutex;                 // guards the next two
+  std::mutex mutex;                 // guards the next five
   std::vector<kfid*> closed_early;  // API 1.1: queues that the client closed before the objects bound to them
+  bool closing_early = false;       // a thread closes those that it can
+  bool look_again = false;          // ... and another object was closed meanwhile
+  std::condition_variable closed;   // that thread is done
   std::unordered_set<std::unique_ptr<ConnectionRequest>> requests;  // not yet accepted or rejected
   Dispatcher dispatcher{fi};
 

@@ -53,11 +53,31 @@ void close_later(Fabric* fabric, kfid* handle) {
   fabric->closed_early.push_back(handle);
 }
 
+// One thread at a time. It waits for the handlers of those queues, which may close objects or accept requests
+// themselves: so it does not hold the mutex meanwhile, and looks again for them.
 void close_waiting(Fabric* fabric) {
-  std::lock_guard lock(fabric->mutex);
-  std::erase_if(fabric->closed_early, [](kfid* handle) {
-    return (handle->fclass == KFI_CLASS_EQ ? close_now<EventQueue>(handle) : close_now<CompletionQueue>(handle)) == 0;
-  });
+  std::unique_lock lock(fabric->mutex);
+  fabric->look_again = true;
+  if (fabric->closing_early) {
+    if (!Dispatcher::in_handler()) fabric->closed.wait(lock, [&] { return !fabric->closing_early; });
+    return;
+  }
+  fabric->closing_early = true;
+  while (std::exchange(fabric->look_again, false)) {
+    for (size_t i = 0; i < fabric->closed_early.size();) {  // others only append
+      kfid* const handle = fabric->closed_early[i];
+      lock.unlock();
+      const int result =
+          handle->fclass == KFI_CLASS_EQ ? close_now<EventQueue>(handle) : close_now<CompletionQueue>(handle);
+      lock.lock();
+      if (result != 0)
+        ++i;
+      else
+        fabric->closed_early.erase(fabric->closed_early.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+  fabric->closing_early = false;
+  fabric->closed.notify_all();
 }
 
 int bind_below(kfid* handle, kfid* other, uint64_t flags) {

@@ -263,6 +263,40 @@ TEST(Structures, RegionsOfSeveralPiecesByTheirSlots) {
   EXPECT_EQ(kfi_close(&mr->fid), 0);
 }
 
+// ---- Queues that are closed before the objects bound to them
+// ---------------------------------------------------------
+
+TEST(Handler, ClosesAnObjectWhileItsClosedQueueEnds) {
+  Connected pair({}, KFI_MSG | KFI_RMA);
+  struct Running {
+    kfid_mr* mr = nullptr;
+    std::atomic<bool> inside{false};
+    std::atomic<int> result{-1};
+  } running;
+  char memory[8];
+  uint64_t address = 0;
+  ASSERT_EQ(kfi_mr_reg(pair.both.domain, memory, 8, KFI_SEND, 0, 34, 0, &running.mr, nullptr, &address), 0);
+  kfi_eq_attr attr{};
+  attr.flags = KFI_WRITE;
+  kfid_eq* eq = nullptr;
+  const kfi_event_handler handler = [](kfid_eq*, void* context) {
+    auto* self = static_cast<Running*>(context);
+    self->inside = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    self->result = kfi_close(&self->mr->fid);
+  };
+  ASSERT_EQ(pair.both.fabric->ops->eq_open(pair.both.fabric, &attr, &eq, handler, &running), 0);
+  kfid_pep* pep = nullptr;
+  ASSERT_EQ(kfi_passive_ep(pair.both.fabric, pair.both.info, &pep, nullptr), 0);
+  ASSERT_EQ(kfi_pep_bind(pep, &eq->fid, 0), 0);
+  const kfi_eq_entry entry{};
+  ASSERT_EQ(kfi_eq_write(eq, KFI_NOTIFY, &entry, sizeof entry, 0), static_cast<ssize_t>(sizeof entry));
+  EXPECT_EQ(kfi_close(&eq->fid), 0) << "it ends with the passive endpoint";
+  ASSERT_TRUE(becomes([&] { return running.inside.load(); }));
+  EXPECT_EQ(kfi_close(&pep->fid), 0);
+  EXPECT_EQ(running.result, 0);
+}
+
 // ---- Flags that only this generation has ----------------------------------------------------------------------------
 
 TEST(Flags, OffsetAndKeyOfARegionCountAnyway) {
