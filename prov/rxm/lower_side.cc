@@ -48,7 +48,7 @@ Result<Lower<fid_cq>> LowerSide::open_queue(std::optional<int> signaling_vector,
 
 Result<Lower<fid_mr>> LowerSide::register_memory(const void* buf, size_t len, uint64_t access,
                                                  uint64_t flags) noexcept {
-  const uint64_t key = chooses_keys_ ? kOwnKeys | next_key_.fetch_add(1, std::memory_order_relaxed) : 0;
+  const uint64_t key = chooses_keys_ ? kOwnKeys | hash_(next_key_.fetch_add(1, std::memory_order_relaxed)) : 0;
   fid_mr* region = nullptr;
   const iovec memory{const_cast<void*>(buf), len};
   const fi_mr_attr attr = describe_region(&memory, 1, access, 0, key, nullptr);

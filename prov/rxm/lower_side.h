@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/keyed_hash.h"
 #include "objects/reusable_regions.h"
 #include "rxm/lower.h"
 
@@ -49,6 +50,7 @@ class LowerSide {
   const bool chooses_keys_;
   const ReusableRegionOps* reusable_ = nullptr;  // the provider keeps registrations for the next use
   std::atomic<uint64_t> next_key_{0};
+  const KeyedHash hash_;  // a peer that has a key cannot compute those of other peers' messages
 };
 
 }  // namespace weft::rxm

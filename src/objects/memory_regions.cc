@@ -3,9 +3,6 @@
 #include "objects/memory_regions.h"
 
 #include <rdma/fi_ext.h>
-#include <sys/random.h>
-
-#include <chrono>
 
 #include "objects/access_rights.h"
 #include "objects/domain_base.h"
@@ -15,20 +12,6 @@ namespace weft {
 namespace {
 
 constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | FI_MR_WEFT_UNCACHED;
-
-uint64_t random_seed() noexcept {
-  uint64_t seed;
-  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
-    seed = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return seed;
-}
-
-// A permutation of 64-bit numbers.
-uint64_t scramble(uint64_t x) noexcept {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -95,7 +78,6 @@ int MemoryRegion::control(int command, void* arg) {
 MemoryRegions::MemoryRegions(Options options)
     : options_(std::move(options)),
       max_key_(options_.key_size >= sizeof(uint64_t) ? ~uint64_t{0} : (uint64_t{1} << (8 * options_.key_size)) - 1),
-      seed_(random_seed()),
       mutex_(options_.locking) {}
 
 MemoryRegions::~MemoryRegions() = default;
@@ -140,7 +122,7 @@ Result<uint64_t> MemoryRegions::choose_key_locked(uint64_t requested) noexcept {
   }
   if (regions_.size() >= max_key_) return failure(FI_ENOKEY);
   for (;;) {
-    const uint64_t key = scramble(seed_ + next_key_++) & max_key_;
+    const uint64_t key = hash_(next_key_++) & max_key_;
     if (key != FI_KEY_NOTAVAIL && !regions_.contains(key)) return key;
   }
 }

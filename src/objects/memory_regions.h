@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "abi/ops.h"
+#include "base/keyed_hash.h"
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "base/status.h"
@@ -95,7 +96,7 @@ class MemoryRegions : public RefCounted {
 
   const Options options_;
   const uint64_t max_key_;
-  const uint64_t seed_;  // provider-chosen keys are hard to guess
+  const KeyedHash hash_;  // provider-chosen keys are hard to guess, also for a peer that has one
   std::atomic<bool> has_counters_{false};
   std::atomic<std::uint64_t> generation_{0};
   Mutex mutex_;  // guards the rest and the regions' mutable members
