@@ -90,9 +90,11 @@ void resolve_names(const PeerNames& names, uint32_t addr_format,
   for (size_t n = 0; n < names.nodes; ++n) {
     for (size_t s = 0; s < names.services; ++s) {
       const std::string service = count_up(names.service, s);
-      const std::string node = numeric ? numeric->front().next_host(n).host_string() : count_up(names.node, n);
+      // The first node stays as it is: an address in the form of FI_ADDR_STR has a port.
+      const std::string node =
+          n != 0 && numeric ? numeric->front().next_host(n).host_string() : count_up(names.node, n);
       const bool countable = (s == 0 || !service.empty()) && (n == 0 || !node.empty());
-      take(countable ? peer_address(look_up(node, service, family)) : failure(FI_EINVAL));
+      take(countable ? peer_address(checked(addr_format, look_up(node, service, family))) : failure(FI_EINVAL));
     }
   }
 }

@@ -226,6 +226,19 @@ TEST_P(AddressVector, InsertsvcResolvesNodeAndService) {
   EXPECT_LT(fi_av_insertsvc(scene.av.get(), "no.such.host.invalid", "1", &out, 0, nullptr), 1);
 }
 
+TEST_P(AddressVector, InsertsvcTakesAnAddressString) {
+  Scene scene(target());
+  const Address place = scene.expected(7472);
+  scene.inhabitants.settle(place);
+  char text[128];
+  size_t len = sizeof text;
+  ASSERT_STREQ(fi_av_straddr(scene.av.get(), place.get(), text, &len), text);
+  fi_addr_t out = 99;
+  ASSERT_EQ(fi_av_insertsvc(scene.av.get(), text, nullptr, &out, 0, nullptr), 1) << text;
+  EXPECT_EQ(scene.lookup(out), place);
+  EXPECT_LT(fi_av_insertsvc(scene.av.get(), text, "7472", &out, 0, nullptr), 1) << "the port is there already";
+}
+
 TEST_P(AddressVector, InsertsymCountsThroughServicesThenNodes) {
   Scene scene(target());
   if (target().addr_format != FI_SOCKADDR_IN) GTEST_SKIP() << "the host addresses counted here are IPv4";
