@@ -50,14 +50,16 @@ CompletionQueueCore::CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_att
       size_(attr.size != 0 ? attr.size : kDefaultSize),
       api_version_(api_version),
       signaling_vector_((attr.flags & FI_AFFINITY) != 0 ? std::optional(attr.signaling_vector) : std::nullopt),
-      threshold_wait_(attr.wait_cond == FI_CQ_COND_THRESHOLD),
+      threshold_wait_(attr.wait_obj != FI_WAIT_NONE && attr.wait_cond == FI_CQ_COND_THRESHOLD),
       error_text_(error_text),
       mutex_(locking) {}
 
 Status CompletionQueueCore::check(const fi_cq_attr* attr, bool locking) {
   if (attr == nullptr) return Status(-FI_EINVAL);
   if ((attr->flags & ~uint64_t{FI_AFFINITY}) != 0) return Status(-FI_EBADFLAGS);
-  if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD) return Status(-FI_EINVAL);
+  const bool conditional = attr->wait_obj != FI_WAIT_NONE;  // else wait_cond has no meaning
+  if (attr->format > FI_CQ_FORMAT_TAGGED || (conditional && attr->wait_cond > FI_CQ_COND_THRESHOLD))
+    return Status(-FI_EINVAL);
   // Its thread would race with calls that take no lock.
   if (attr->wait_obj == FI_WAIT_MUTEX_COND && !locking) return Status(-FI_ENOSYS);
   return {};

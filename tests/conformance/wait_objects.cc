@@ -73,6 +73,17 @@ TEST_P(WaitObjects, KindOfWaitObjectIsReported) {
   }
 }
 
+TEST_P(WaitObjects, ConditionOfAQueueWithoutOneIsIgnored) {
+  Fabric fabric(target());
+  fi_cq_attr attr{};
+  attr.wait_obj = FI_WAIT_NONE;
+  const int unknown = 77;
+  std::memcpy(&attr.wait_cond, &unknown, sizeof unknown);
+  fid_cq* queue = nullptr;
+  ASSERT_EQ(fi_cq_open(fabric.domain(), &attr, &queue, nullptr), 0);
+  EXPECT_EQ(fi_close(&queue->fid), 0);
+}
+
 TEST_P(WaitObjects, DescriptorOfAQueueWithoutOneIsRefused) {
   Fabric fabric(target());
   fi_cq_attr attr{};
