@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// While it exists, this thread is not cancelled.
+// While it exists, this thread cannot be cancelled.
 class Uncancellable {
  public:
   Uncancellable() noexcept {
@@ -21,7 +21,7 @@ class Uncancellable {
   Uncancellable& operator=(const Uncancellable&) = delete;
   ~Uncancellable() { set_if_enabled_before(PTHREAD_CANCEL_ENABLE); }
 
-  // While it exists, the thread is cancelled all the same, if that was possible before.
+  // While it exists, the thread can be cancelled again, if it could be before.
   class Window {
    public:
     explicit Window(const Uncancellable& in) noexcept : in_(in) { in_.set_if_enabled_before(PTHREAD_CANCEL_ENABLE); }
@@ -34,7 +34,7 @@ class Uncancellable {
   };
 
  private:
-  // Nobody cancels the only thread of a process.
+  // A process with one thread has no other that could cancel it.
   static bool has_threads() noexcept {
 #if __has_include(<sys/single_threaded.h>)
     return __libc_single_threaded == 0;

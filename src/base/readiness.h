@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How an engine learns that it has work: a set of descriptors, the timers and events that can be in it, and the time;
+// Detects that an engine has work: a set of descriptors, the timers and events that can be in it, and the clock;
 // epoll(7), timerfd_create(2), eventfd(2), clock_gettime(2).
 //
 // Functions with a result return a value >= 0 or -errno; none blocks or returns -EINTR.

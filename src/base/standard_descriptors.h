@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Keeps descriptors of ours away from 0, 1 and 2 in a process that has closed those, as daemons do. What the process
-// prints, and the log, would otherwise be sent to a peer. stdin(3).
+// Keeps the library's descriptors away from 0, 1 and 2 in a process that has closed those, as daemons do. Otherwise the
+// log and the output of the process would be sent to a peer; stdin(3).
 #pragma once
 
 #include <fcntl.h>
