@@ -8,8 +8,8 @@
 namespace weft::kfabric {
 namespace {
 
-// While it exists, signals are blocked, as they are in threads that are started meanwhile: the program's own threads
-// handle its signals.
+// While it exists, signals are blocked, also in threads that are started meanwhile: the program's own threads handle
+// its signals.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

@@ -43,7 +43,7 @@ class Dispatcher {
   void removed() noexcept;
   // The calling thread runs a handler.
   static bool in_handler() noexcept;
-  // After a read found the queue empty: the thread looks again, because an entry may have come in between.
+  // After a read found the queue empty: the thread polls it again, because an entry may have come in between.
   void rearm(Watch& watch);
 
  private:

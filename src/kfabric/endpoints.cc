@@ -26,7 +26,8 @@ int reject(kfid_pep* pep, kfid* handle, const void* parameters, size_t size) {
   return result;
 }
 
-// One half, where the other half is open. The provider's part, where it has one: receives end, and the peer is told.
+// Shuts down one half while the other half stays open. Where the provider supports it, receives end, and the peer gets
+// a message about it.
 int shut_half(fid_ep* below, uint64_t half) {
   void* table = nullptr;
   if (fi_open_ops(&below->fid, "weft_half_shutdown_v1", 0, &table, nullptr) != 0) {
@@ -59,7 +60,7 @@ int join(kfid_ep* ep, const void* address, uint64_t flags, kfid_mc** mc, void* c
   });
 }
 
-// Names of any class, whose fid libfabric treats as an endpoint's.
+// Names of objects of any class, whose fid libfabric treats as an endpoint's.
 constexpr kfi_ops_cm kConnectionOps = {sizeof(kfi_ops_cm),
                                        Forward<fi_setname>{},
                                        Forward<fi_getname>{},
@@ -105,7 +106,7 @@ constexpr kfi_ops_ep kEndpointOps = {sizeof(kfi_ops_ep),
                                      Forward<fi_rx_size_left>{},
                                      Forward<fi_tx_size_left>{}};
 
-// An endpoint beneath may lack tables: those refuse.
+// An endpoint beneath may lack tables: their calls are refused.
 void set_tables(Endpoint& endpoint) {
   const fid_ep& below = *endpoint.fi;
   endpoint.connection->fi = endpoint.fi;

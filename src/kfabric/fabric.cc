@@ -34,7 +34,7 @@ int open_poll_set(kfid_domain* domain, kfi_poll_attr* attr, kfid_poll** poll) {
 
 // Flags of API 1.1 for memory that a program in user space does not have.
 constexpr uint64_t kPhysicalMemory = 1ull << 51 | 1ull << 52;
-// KFI_MR_OFFSET and KFI_MR_KEY of API 1.1: these arguments count, as they do without a flag today.
+// KFI_MR_OFFSET and KFI_MR_KEY of API 1.1: these arguments are valid, as they are without a flag in later releases.
 constexpr uint64_t kUsesArguments = 1ull << 0 | 1ull << 1;
 
 int register_pieces(kfid* handle, Pieces pieces, fi_mr_attr attr, uint64_t flags, kfid_mr** mr) {
@@ -49,7 +49,8 @@ int register_pieces(kfid* handle, Pieces pieces, fi_mr_attr attr, uint64_t flags
   std::unique_lock opening(domain->fabric->opening, std::defer_lock);
   if (domain->reports) opening.lock();
   return open<MemoryRegion>(domain->fabric, KFI_CLASS_MR, mr, attr.context, [&](MemoryRegion& region) {
-    // Peers address a region, and a buffer in the middle cannot serve them: more pieces than the provider takes fail.
+    // Peers access the region directly, so no buffer can take the place of its pieces: more than the provider takes
+    // fail.
     const int result = attr.iov_count == 1
                            ? fi_mr_reg(domain->fi, pieces.iov()->iov_base, pieces.iov()->iov_len, attr.access,
                                        attr.offset, attr.requested_key, flags, &region.fi, attr.context)

@@ -107,7 +107,7 @@ struct Hooks<Domain> {
   static constexpr bool kDefers = false;
 };
 
-// The provider drops the requests of a listener that closes, and another may have the address of a peeked one.
+// The provider drops the requests of a listener that closes, and a later request may get the address of a peeked one.
 template <>
 struct Hooks<PassiveEndpoint> {
   static int closing(PassiveEndpoint*) { return 0; }

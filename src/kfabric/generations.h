@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Both generations of kfabric's structures. Names without a suffix are API 1.7's. A client of API 1.1 passes pointers
-// to its own structures through the same slots; its fabric says so (is_1_1).
+// to its own structures through the same slots; is_1_1 of its fabric is set.
 #pragma once
 
 #define KFI_1_1(name) name##_1_1

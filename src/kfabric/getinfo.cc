@@ -39,7 +39,8 @@ int search(uint32_t version, const char* node, const char* service, uint64_t fla
   const Info none{};
   LowerInfo lower(hints == nullptr ? none : *hints);
   if (lower.status() != 0) return lower.status();
-  // A kernel makes progress by itself and locks; where no provider promises that, reading the queues does it.
+  // In a kernel, objects lock and make progress by themselves. If no provider offers that, reading the queues makes
+  // progress.
   fi_domain_attr& domain = *lower.get()->domain_attr;
   const fi_domain_attr requested = domain;
   domain.control_progress = domain.data_progress = FI_PROGRESS_AUTO;

@@ -49,8 +49,8 @@ constexpr uint64_t kSameCaps = 0x7Full << 53 | 0xFull << 49 | 0x2Full << 16 | 0x
 constexpr uint64_t kOrders = KFI_ORDER_STRICT | KFI_ORDER_DATA;
 constexpr uint64_t kModes = 0xFFull << 52;
 constexpr uint64_t kModesOf1_1 = 0x1Full << 55;
-// Not granted: memory of each operation, which clients of a kernel do not give, and lists of pieces that outlive a
-// call.
+// Modes that are not granted: memory for each operation, which clients of a kernel do not provide, and lists of pieces
+// that outlive a call.
 constexpr uint64_t kNotGranted = FI_CONTEXT | FI_CONTEXT2 | FI_ASYNC_IOV;
 
 constexpr uint64_t kDroppedCapsOf1_1 = 1ull << 29 | 1ull << 30;  // KFI_CANCEL, KFI_BUFFERED_RECV
@@ -83,7 +83,7 @@ uint32_t upper_protocol(uint32_t protocol, bool is_1_1) {
 
 int lower_mr_mode(int mode, bool is_1_1) {
   constexpr int kEverything = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
-  // Memory of a kernel has its pages always.
+  // The pages of a kernel's memory are always present.
   int result = FI_MR_ALLOCATED;
   if (is_1_1) return result | (mode == KFI_MR_SCALABLE ? 0 : kEverything);
   for (const Pair& pair : kMrModes) {
@@ -99,7 +99,7 @@ uint64_t upper_caps(uint64_t caps) {
 // Copies for the client's info, in malloc's memory.
 class Copies {
  public:
-  // Without memory for one of them.
+  // Memory for one of them ran out.
   bool failed() const { return failed_; }
   template <class T>
   T* make(const T* bytes, size_t size) {

@@ -41,7 +41,7 @@ class LowerInfo {
   void fill_domain(const Attr& attr, bool is_1_1);
   template <class Attr>
   void fill_fabric(const Attr& attr);
-  // Bits that kfabric does not have are granted by no provider.
+  // Bits that kfabric lacks are granted by no provider.
   void require(uint64_t bits, uint64_t known);
 
   fi_info info_{};

@@ -12,7 +12,7 @@ struct Live {
   Handles map;
 };
 
-// Never destroyed, because objects may outlive static destructors. Without memory of its own.
+// Never destroyed, because objects may outlive static destructors. In static memory, so that no allocation can fail.
 Live& live() {
   alignas(Live) static char room[sizeof(Live)];
   static auto* all = new (room) Live;

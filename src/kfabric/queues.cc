@@ -78,11 +78,11 @@ class Deadline {
         at_(Clock::now() + std::chrono::nanoseconds(microseconds ? 1000 : 1000000) * timeout_) {}
   bool is_for_ever() const { return timeout_ < 0; }
   bool looks_once() const { return timeout_ == 0; }
-  // An hour where it never comes.
+  // An hour if there is no time-out.
   std::chrono::nanoseconds left() const {
     return is_for_ever() ? std::chrono::hours(1) : std::max(at_ - Clock::now(), Clock::duration(0));
   }
-  // As libfabric takes it.
+  // The form that libfabric takes.
   int milliseconds() const {
     return is_for_ever() ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left()).count());
   }
@@ -102,8 +102,8 @@ auto without_signals(const Deadline& deadline, Wait wait) {
   return result;
 }
 
-// Looks until there is something, the time is over, or `end` (may be null) is given. libfabric knows milliseconds only,
-// so this waits for the wait object itself.
+// Polls until there is something, the time is over, or `end` (may be null) is given. libfabric's time-outs are whole
+// milliseconds, so this waits for the wait object itself.
 template <class Look>
 ssize_t wait_until(Fabric* fabric, fid* queue, const Deadline& deadline, Wakeup* end, Look look) {
   pollfd fds[2] = {{-1, POLLIN, 0}, {end != nullptr ? end->fd() : -1, POLLIN, 0}};
@@ -209,7 +209,7 @@ ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, i
                     [&] { return take_event(queue, event, buffer, len, flags); });
 }
 
-// A request of the program's own has an info that the library cannot take.
+// A connection request written by the program has an info that the library cannot own.
 ssize_t write_event(kfid_eq* eq, uint32_t event, const void* buffer, size_t len, uint64_t flags) {
   return event == KFI_CONNREQ ? -KFI_EINVAL : fi_eq_write(fi_of(eq), event, buffer, len, flags);
 }
@@ -232,7 +232,7 @@ constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq), Guarded<read_event>{},    
 
 // ---- Completion queue -----------------------------------------------------------------------------------------------
 
-// Gives an entry of an operation through a buffer its client's values. False: the client gets no completion.
+// Gives an entry of an operation through a buffer the values of its client. False: the client gets no completion.
 bool settle(CompletionQueue* queue, char* bytes) {
   auto* entry = reinterpret_cast<kfi_cq_data_entry*>(bytes);
   const std::unique_ptr<Bounce> bounce = queue->bounces.take(entry->op_context);
@@ -396,7 +396,7 @@ int wait_for_set(kfid_wait* handle, int timeout) {
 
 constexpr kfi_ops_wait kWaitOps = {sizeof(kfi_ops_wait), wait_for_set};
 
-// The sleepers on the head of a wait queue look again.
+// Wakes the sleepers on the head of a wait queue, which check their condition again.
 void wake(wait_queue_head& head) {
   __atomic_add_fetch(&head.wakes, 1u, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &head.wakes, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);

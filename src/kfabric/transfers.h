@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tables of an endpoint's transfers.
+// The ops tables for an endpoint's transfers.
 #pragma once
 
 #include "kfabric/fabric.h"
