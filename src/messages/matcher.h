@@ -77,7 +77,7 @@ class Protocol {
   virtual void take(UnexpectedMessage& message, const Delivery& delivery) noexcept = 0;
   // Likewise, but the payload is not needed.
   virtual void discard(UnexpectedMessage& message) noexcept = 0;
-  // Its source in completions, which may have become known since it arrived.
+  // The source to report in completions; it may have become known after the message arrived.
   virtual fi_addr_t source_of(const UnexpectedMessage& message) noexcept { return message.envelope.name; }
 
  protected:

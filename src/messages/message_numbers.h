@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The numbers by which a peer names our operations in its responses. A number is an index and a count of its uses, so
-// that a late response finds no other operation.
+// The numbers that identify our operations in a peer's responses. A number is an index and a count of its uses, so that
+// a late response matches no other operation.
 #pragma once
 
 #include <algorithm>

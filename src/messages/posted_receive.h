@@ -13,8 +13,8 @@
 
 namespace weft::messages {
 
-// The least room that an FI_MULTI_RECV buffer keeps, unless the application sets another or no message is as long
-// (FI_OPT_MIN_MULTI_RECV). Programs rely on it for whole messages.
+// The default of FI_OPT_MIN_MULTI_RECV, the least room that an FI_MULTI_RECV buffer keeps; less if no message can be
+// that long. Programs rely on it for whole messages.
 inline constexpr std::size_t kDefaultMinMultiReceive = 16 * 1024;
 
 // Base of the posted receives of a matcher, which adds its hooks and the part of Wanted that it uses.

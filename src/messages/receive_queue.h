@@ -124,7 +124,7 @@ class ReceiveQueue {
     pool_.give_back(&receive);  // its destructor takes it out of the list
     return context;
   }
-  // How many messages may be read at once, `most` at most: as many as will probably find a receive.
+  // The number of messages to read at once: those that will probably find a receive, `most` at most.
   std::size_t read_limit(std::size_t most) noexcept {
     const Receive* receive = matcher_.first();
     return receive != nullptr && receive->takes_many() ? most : std::min<std::size_t>(count_, most);

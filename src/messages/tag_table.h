@@ -27,8 +27,8 @@ struct Key {
   std::uint64_t source, tag;
 };
 
-// Random for each process: the bytes that the system passes to its libc for such purposes, getauxval(3), mixed so that
-// nothing shows those.
+// A secret of the process: the random bytes that the kernel passes to its C library, getauxval(3), mixed so that a hash
+// does not reveal them.
 struct HashSecret {
   HashSecret() noexcept {
     const auto* const random = reinterpret_cast<const void*>(::getauxval(AT_RANDOM));
@@ -42,8 +42,8 @@ struct HashSecret {
 inline const HashSecret kHashSecret;
 
 // Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows. A few
-// entries are one list. A table that grows moves two buckets with each insertion, and those that are looked at, so that
-// no insertion takes long. Without memory for a table, or for a larger one, the lists are longer.
+// entries are one list. While a table grows, each insertion moves two buckets, and a search moves those that it reads,
+// so that no insertion takes long. When memory for a table, or for a larger one, runs out, the lists grow longer.
 template <class T, class Tag, Key (*key_of)(const T&) noexcept>
 class Buckets {
  public:
@@ -72,7 +72,7 @@ class Buckets {
  private:
   using Lists = std::unique_ptr<List<T, Tag>[]>;
 
-  // Peers choose tags. They do not know the secret, so they cannot choose many that share a bucket.
+  // Peers choose the tags, but the secret is random, so they cannot choose many that share a bucket.
   static std::size_t hash(std::uint64_t source, std::uint64_t tag) noexcept {
     __extension__ using Product = unsigned __int128;
     const Product product = Product{tag ^ kHashSecret.tag} * (source ^ kHashSecret.source);

@@ -18,7 +18,7 @@ namespace weft::messages {
 
 class PeerMemory;
 
-// Bytes that a domain's unexpected messages may occupy unless a parameter says less.
+// Bytes that a domain's unexpected messages may occupy unless a parameter sets a lower limit.
 inline std::size_t quarter_of_memory() noexcept {
   static const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
   return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size) / 4;
@@ -46,14 +46,14 @@ class UnexpectedMemory {
   bool some_wait_for_any_ = false;  // some of them occupy little: any release may resume them
 };
 
-// One peer's part. All peers together may occupy the limit. Beyond it a peer is stopped that occupies more than an
-// equal share of the limit; so together they never occupy more than twice the limit, and kUnderWay.
+// One peer's part. All peers together may occupy the limit. Beyond it, a peer that occupies more than an equal share of
+// the limit is stopped; so together they never occupy more than twice the limit, and kUnderWay.
 class PeerMemory : public ListHook<PeerMemory> {
  public:
   using OnRoom = void (*)(PeerMemory&) noexcept;
 
-  // `on_room` runs when half of the room that has_room() or is_scarce() missed is free. It does not handle messages
-  // itself.
+  // `on_room` runs when half of the room that has_room() or is_scarce() found lacking is free. It does not handle
+  // messages itself.
   explicit PeerMemory(OnRoom on_room) noexcept : on_room_(on_room) {}
 
   // Before the first message.
@@ -98,8 +98,8 @@ class PeerMemory : public ListHook<PeerMemory> {
     if (is_last) --all_->peers_;
     if (all_->waiting_.empty()) [[likely]]
       return;
-    // Shares grow only with the last message of a peer: for those that occupy more than half of theirs, this peer's
-    // release means nothing until half of the limit is free. A walk resumes all others.
+    // Shares grow only with the last message of a peer. So, until half of the limit is free, this release resumes no
+    // peer that occupies more than half of its share; the walk resumes the others.
     if (is_last || all_->used_ <= all_->limit_ / 2 || std::exchange(all_->some_wait_for_any_, false))
       all_->waiting_.for_each([](PeerMemory& each) { each.resume_if_room(); });
     else if (linked())

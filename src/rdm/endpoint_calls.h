@@ -98,8 +98,8 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
       request.wanted.source = peer->id;
     }
     if ((request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return receive_side_.post(request);
-    // FI_PEEK is about the messages of now, and an application that polls with it may read its queue without making
-    // progress, because the answer to the last peek is there: no other call may drive progress.
+    // An application that polls with FI_PEEK may read the answer to its last peek each time. Reading the queue then
+    // makes no progress, so this call must.
     if ((request.flags & FI_PEEK) != 0) self().engine().progress();
     return receive_side_.peek_or_claim(request);
   }
@@ -148,7 +148,7 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
   // Operations that may be outstanding.
   std::size_t tx_size() const noexcept { return tx_size_; }
   void set_tx_size(std::size_t size) noexcept { tx_size_ = size; }
-  // FI_OPT_SHARED_MEMORY_PERMITTED: of connections made from now on.
+  // FI_OPT_SHARED_MEMORY_PERMITTED, for connections made from now on.
   const bool& shares_memory() const noexcept { return shares_memory_; }
 
  protected:

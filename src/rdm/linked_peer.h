@@ -27,8 +27,8 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
   C* beside = nullptr;                   // another connection of the peer; where it is ourselves, the end of `channel`
   Deadline deadline;                     // for connecting
   bool has_rejected = false;             // a request on this link
-  std::uint32_t channels = 0;            // that exist, closed ones too
-  std::uint32_t messages = 0;            // unexpected ones that exist
+  std::uint32_t channels = 0;            // that exist, including closed ones
+  std::uint32_t messages = 0;            // that are unexpected and not yet received
 
   // P has operations that wait, and timers.
   bool in_use() const noexcept {

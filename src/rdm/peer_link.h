@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The life of the link to a peer of reliable datagrams as a pure function: when a connection is requested, accepted,
-// rejected, replaced or closed, and what becomes of the operations that wait for it; fi_cm(3). The peer's record stores
-// the state, its endpoint executes the actions in the order below, and a test walks every state against every event.
+// rejected, replaced or closed, and whether the operations that wait for it start or fail; fi_cm(3). The peer's record
+// stores the state, its endpoint executes the actions in the order below, and a test walks every state against every
+// event.
 //
 // When the requests of both ends cross, that of the end with the greater address stays: that end rejects the other
 // request, and the other end drops its own and accepts.
 //
-// One connection of a peer may be accepted beside its link. It has no state of its own: it is the accepted end of a
-// loopback connection, or that of a peer which has this endpoint under another address, too, and so does not know that
-// it is connected. Such a peer repeats its request. The first one is rejected, because the connection may have ended
-// before it: then the connection is read to its end first, so that messages keep their order.
+// One connection of a peer may be accepted beside its link. It has no state of its own. It is the accepted end of a
+// loopback connection, or it belongs to a peer that uses another address of this endpoint too, and so requests a second
+// connection. Such a peer repeats its request. The first one is rejected, because the old connection may have ended
+// before it: that connection is read to its end first, so that messages keep their order.
 //
 // A request that finds no endpoint is refused. Programs start in any order, so refused first contacts are repeated for
 // a while; a peer that was reached before has ended.
@@ -134,7 +135,7 @@ struct LinkRequest {
 // A rejected request is repeated after this time, unless the peer's own request arrives first.
 inline constexpr Clock::duration kCrossedRequestTimeout = std::chrono::milliseconds(200);
 
-// How long a peer that refuses is tried again, zero: not at all; and how long a request may take, zero: no limit.
+// How long a peer that refuses is retried (zero: not at all), and how long a request may take (zero: no limit).
 struct LinkTimeouts {
   Clock::duration start{};
   Clock::duration connect{};
@@ -156,7 +157,8 @@ class FirstContact {
   }
 
  private:
-  // The pause grows from 10 ms to 500 ms. Zero: no other try, because `patience` has passed since the first refusal.
+  // The pause grows from 10 ms to 500 ms. Zero: no further attempt, because `patience` has passed since the first
+  // refusal.
   Clock::duration next_pause(Clock::time_point now, Clock::duration patience) noexcept {
     constexpr Clock::duration kLongest = std::chrono::milliseconds(500);
     if (now - end_ > kLongest) refusals_ = 0;  // the requests before ended otherwise

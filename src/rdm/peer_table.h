@@ -84,7 +84,7 @@ class PeerTable {
   // The peer that sent a request from that address; nullptr when memory runs out. `everywhere`: it is at the wildcard
   // address. If it is on this host, all addresses of the host with its port lead to it from now on, except those that
   // were used before. `serves`: whether the request may be about a peer that is known by another address. If not, that
-  // one and the result have the same number.
+  // peer and the result share one number.
   template <class Vector, class Serves>
   P* requester(Vector& vector, const Address& from, bool everywhere, Serves serves) noexcept {
     forget_unused(vector);
@@ -187,7 +187,7 @@ class PeerTable {
     }
   }
 
-  // Without memory the peer has fewer of them.
+  // When memory runs out, the peer has fewer of them.
   void add_aliases(P& peer, const Address& from, std::vector<Address> addresses) noexcept {
     try {
       if (aliases_ == nullptr) aliases_ = std::make_unique<Aliases>();
@@ -219,7 +219,7 @@ class PeerTable {
     return name;
   }
 
-  // Runs when the table has doubled, so that each peer is looked at a few times at most.
+  // Runs when the table has doubled, so that each peer is checked a few times at most.
   template <class Vector>
   void forget_unused(Vector& vector) noexcept {
     if (numbers_ != nullptr) numbers_->forget_unused(vector);

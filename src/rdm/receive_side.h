@@ -46,7 +46,7 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
   // Without contexts, the index is ignored: not every sender sets it.
   bool takes(std::size_t context) const noexcept { return !forwards_ || shares_ || context < contexts_.size(); }
 
-  // Whether a message has met its receive at `context`.
+  // Whether the message has matched a receive of `context`.
   bool meets_at(const ReceiveSide& context, const Delivery& delivery, const Envelope& envelope) const noexcept {
     return delivery && forwards_ && contexts_[envelope.context] == &context;
   }
@@ -97,13 +97,13 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
     return side.Base::deliver(payload, envelope, routes_at(side));
   }
   ReceiveSide& side_of(const Envelope& envelope) noexcept { return forwards_ ? *contexts_[envelope.context] : *this; }
-  // Where a message of this endpoint completes that has met a receive at `side`.
+  // Where a message of this endpoint completes after it matched a receive of `side`.
   CompletionRoutes& routes_at(ReceiveSide& side) noexcept { return shares_ ? routes_ : side.routes_; }
 
   Protocol* const protocol_;
   CompletionRoutes& routes_;
-  std::vector<ReceiveSide*> contexts_;  // where messages meet receives; none: here
-  bool forwards_ = false;               // there are some
+  std::vector<ReceiveSide*> contexts_;  // owners of the receives that messages match; none: this object
+  bool forwards_ = false;               // there are contexts
   bool shares_ = false;                 // there is one context, and other endpoints share it
 };
 

@@ -69,7 +69,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     if (transmits_) send_injected(engine(), [this] { return core_.holds_injected(&place_.routes); });
     {
       Lock lock(engine().mutex());
-      place_.receives.cancel_all();  // first: abandon() may handle messages that would meet them
+      place_.receives.cancel_all();  // first: abandon() may handle messages that would match them
       core_.abandon(place_.routes, place_.receives);
       if (reports_writes_) core_.routes().receive_queue = {};
       place_.routes = {};
@@ -248,8 +248,8 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
     Lock lock(core_.engine().mutex());
     ContextPlace& place = *places[static_cast<std::size_t>(index)];
     if (place.open) return -FI_EBUSY;
-    // The attributes of the other direction do not matter, nor do its capabilities: MPICH asks a receive context for
-    // FI_NAMED_RX_CTX.
+    // The attributes of the other direction do not matter, nor do its capabilities: MPICH requests FI_NAMED_RX_CTX of a
+    // receive context.
     Attr actual = *usual;
     if (wanted != nullptr) {
       if (wanted->caps != 0) actual.caps = wanted->caps & usual->caps;

@@ -149,7 +149,7 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
   const Ref<RefCounted> domain_ref_;
   Engine& engine_;
   CompletionRoutes routes_;
-  PeerTable<PeerBase> sources_;  // all endpoints take the numbers of their peers here
+  PeerTable<PeerBase> sources_;  // numbers the peers of all endpoints
   std::vector<Core*> endpoints_;
   ReceiveSide receives_;
   ContextTables tables_;
