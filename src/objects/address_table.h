@@ -77,7 +77,7 @@ class AddressTable : public AddressIndices {
     note_change_locked();
   }
 
-  // The index of an address that is in use already, which then has one more use; kNone otherwise. A user id replaces
+  // The index of an address that is in use; it gains one use. kNone if the address has no index. A user id replaces
   // that of the address.
   uint64_t share(const A& address, uint64_t user_id) noexcept {
     std::lock_guard lock(mutex_);

@@ -235,7 +235,7 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
   if (wanted == FI_MR_BASIC || (old && wanted == FI_MR_UNSPEC)) {
     allowed = kBasicBits | local;
   } else if (wanted == FI_MR_UNSPEC && local != 0) {
-    allowed = kBasicBits | local;  // names no mode, but registers local buffers: such programs expect what fi_info says
+    allowed = kBasicBits | local;  // names no mode, but registers local buffers: such programs follow the answer
   } else if (wanted == FI_MR_SCALABLE) {
     allowed = local;
   } else if ((wanted & (FI_MR_BASIC | FI_MR_SCALABLE)) != 0 || (old && !is_legacy(wanted))) {
@@ -247,7 +247,7 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
 }
 
 // cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt, max_group_id and max_ep_..._ctx are answers: programs leave large numbers in
-// them, and other implementations ignore those. So they do with a default key for authorization, which is not used.
+// them, and other implementations ignore those. They also ignore a default authorization key, which is not used.
 void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted, uint32_t version) {
   const fi_domain_attr& offer = *offered.domain_attr;
   const fi_domain_attr& hints = *wanted.domain_attr;

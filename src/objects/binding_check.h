@@ -20,8 +20,8 @@ constexpr bool may_be_late(std::size_t fclass) noexcept {
   return fclass == FI_CLASS_CNTR || fclass == FI_CLASS_STX_CTX;
 }
 
-// Flags that say nothing about such an object, but programs give them, and libfabric ignores them: the direction of a
-// shared context, which has but one.
+// Flags without meaning for such an object, which programs pass and libfabric ignores: the direction of a shared
+// context, which has only one.
 constexpr std::uint64_t ignored_flags(std::size_t fclass) noexcept {
   return fclass == FI_CLASS_SRX_CTX || fclass == FI_CLASS_STX_CTX ? FI_TRANSMIT | FI_RECV : 0;
 }

@@ -18,7 +18,7 @@ enum class CmState : std::uint8_t {
   kEnabled,     // receives may be posted
   kConnecting,  // the transport is being set up
   kRequesting,  // our request is leaving
-  kAwaiting,    // the peer has the request and has not answered
+  kAwaiting,    // the peer has received the request and has not answered
   kAnswering,   // our acceptance of the peer's request is leaving
   kConnected,
   kClosed,  // ended, failed or refused; for good

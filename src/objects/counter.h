@@ -33,9 +33,9 @@ class CounterWatch {
 // One of a counter's two numbers.
 struct CounterValue {
   std::atomic<uint64_t> now{0};
-  std::atomic<uint64_t> reported{0};  // to the application
+  std::atomic<uint64_t> reported{0};  // the value that the application read last
 
-  // By the application, which knows the result.
+  // The application makes the change, so it counts as reported.
   void add(uint64_t count) noexcept {
     reported.fetch_add(count);
     now.fetch_add(count);
@@ -119,7 +119,7 @@ class CounterCore : public RefCounted {
     if (CounterWatch* const watch = watch_.load(); watch != nullptr) watch->on_change(*this);
   }
 
-  std::atomic<bool> assigned_{false};         // by fi_cntr_add or fi_cntr_set, not seen yet
+  std::atomic<bool> assigned_{false};         // by fi_cntr_add or fi_cntr_set, not read yet
   std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
   WaitObject wait_;
   CounterValue value_;

@@ -144,7 +144,7 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
     job.completion = Ref<CounterCore>(*completion);
   }
   if (work.op.msg == nullptr) return Status(-FI_EINVAL);
-  // The flags are the operation's, also for an alias. FI_TRIGGER says that it is deferred, which it is.
+  // `flags` belong to the operation, also for an alias. FI_TRIGGER means that it is deferred, which it is.
   const auto copy = [&](const auto& op, const auto&... more) {
     job.operation = DeferredOperation(without_alias(op.ep), work.op_type, op.msg, op.flags & ~FI_TRIGGER, more...);
   };

@@ -52,8 +52,8 @@ int report_raw_key(const void* argument, Key key, uint64_t base) noexcept {
   return 0;
 }
 
-// T: the provider's domain, F: its fabric. Services: a RefCounted with what the domain's children need of it, so that
-// they need not know T; built from the arguments after `context`.
+// T: the provider's domain, F: its fabric. Services: a RefCounted with the parts that the domain's children need, so
+// that they do not depend on T; built from the arguments after `context`.
 template <class T, class F, class Services = RefCounted>
 class DomainBase : public Object<fid_domain>, public Services {
  public:

@@ -58,8 +58,8 @@ int read_switch(const void* buf, std::size_t len, Switch& value) noexcept {
   return 0;
 }
 
-// An option that only states a limit; without one there is no such option. An application may announce that it will
-// keep to less.
+// An option that only states a limit; without a limit the option does not exist. An application may announce a lower
+// limit for itself.
 inline int report_limit(std::optional<std::size_t> limit, void* buf, std::size_t* len) noexcept {
   return limit ? report_option(*limit, buf, len) : -FI_ENOPROTOOPT;
 }

@@ -146,7 +146,7 @@ ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   if (out == nullptr) return -FI_EINVAL;
   Reserved taken;
   std::lock_guard lock(mutex_);
-  // The application may read an error that follows unread events.
+  // An application may read an error while events before it are unread.
   auto found = entries_.begin();
   while (found != entries_.end() && (*found).err == 0) ++found;
   if (found == entries_.end()) return -FI_EAGAIN;

@@ -19,8 +19,8 @@
 namespace weft {
 
 // T: the provider's fabric, which may have a make() of its own. Its completion queues drive an E, its counters a
-// CounterEngine, its event queues an EventEngine. Services: a RefCounted with what the fabric's children need of it, so
-// that they need not know T; built from the arguments after `context`.
+// CounterEngine, its event queues an EventEngine. Services: a RefCounted with the parts that the fabric's children
+// need, so that they do not depend on T; built from the arguments after `context`.
 template <class T, class E, class CounterEngine = E, class EventEngine = E, class Services = RefCounted>
 class FabricBase : public Object<fid_fabric>, public Services {
  public:

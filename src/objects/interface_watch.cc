@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-// Announcements beyond its small buffer are lost, and the next receive reports that: one is as good as many.
+// Announcements beyond its small buffer are lost, which the next receive reports: one announcement is enough.
 UniqueFd subscribe() noexcept {
   UniqueFd socket(above_standard(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)));
   sockaddr_nl name{};
@@ -34,7 +34,7 @@ UniqueFd subscribe() noexcept {
 Result<std::vector<Interface>> InterfaceWatch::interfaces() {
   std::lock_guard lock(mutex_);
   if (unchanged()) return known_;
-  UniqueFd announced = std::move(socket_);  // until the answer is known: memory may run out
+  UniqueFd announced = std::move(socket_);  // dropped if the list fails: memory may run out
   auto found = local_interfaces();          // changes from here on are announced to the next call
   if (found) {
     known_ = *found;
@@ -43,8 +43,8 @@ Result<std::vector<Interface>> InterfaceWatch::interfaces() {
   return found;
 }
 
-// False also for the first call. A child process shares its parent's socket, so it needs one of its own, and so does
-// another network namespace, which a thread may enter.
+// False also for the first call. A child process shares its parent's socket and needs one of its own. So does another
+// network namespace, which a thread may enter.
 bool InterfaceWatch::unchanged() noexcept {
   struct stat network {};
   if (::stat("/proc/thread-self/ns/net", &network) != 0) network.st_ino = 0;

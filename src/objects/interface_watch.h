@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The host's interfaces, for callers that ask often: the kernel announces changes of links and addresses, and without
-// one the last answer is still right; rtnetlink(7).
+// The host's interfaces, for frequent callers: the kernel announces changes of links and addresses, and without an
+// announcement the last answer is still right; rtnetlink(7).
 #pragma once
 
 #include <sys/types.h>

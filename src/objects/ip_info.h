@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How a provider with internet addresses answers fi_getinfo(3): one info for each local address that fits, or for each
-// destination the address that the route to it leaves from. The provider passes its offer; this code finds the
-// addresses and the names of interfaces and networks, and compares them with the hints.
+// The answer of a provider with internet addresses to fi_getinfo(3): one info for each local address that fits, or for
+// each destination the source address of the route to it. The provider passes its offer; this code finds the addresses
+// and the names of interfaces and networks, and compares them with the hints.
 //
 // No lock is held here: resolving names may take long.
 #pragma once

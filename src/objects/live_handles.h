@@ -27,7 +27,7 @@ class LiveHandles {
     std::lock_guard lock(mutex_);
     return handles_.erase(handle) != 0;
   }
-  // Calls `change` unless somebody has removed the handle; meanwhile nobody can.
+  // Calls `change` unless the handle was removed; meanwhile no thread can remove it.
   template <class F>
   void change_if_live(const ::fid* handle, F change) noexcept {
     std::lock_guard lock(mutex_);

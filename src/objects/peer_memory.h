@@ -20,7 +20,7 @@ struct PeerMemoryOps {
   bool (*is_readable)(fid_ep* ep);
   // Reads `len` bytes at the other process's address `from`, before it returns. 0, or a negative error, after which the
   // contents of `to` are undefined; -FI_EOPNOTSUPP: not from that process, or not so many at once. The other end must
-  // keep the memory as it is until it learns that it was read.
+  // keep the memory unchanged until a message reports that the read has ended.
   int (*read)(fid_ep* ep, const iovec* to, std::size_t count, std::uint64_t from, std::size_t len);
 };
 

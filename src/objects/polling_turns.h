@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Turns of polling an engine's descriptor. Threads that sleep on many queues of one engine would all be woken by each
-// of its events. So a few of them poll the descriptor; they make progress, and that wakes the one whose queue received
-// something. A thread that goes back to its application passes its turn to one that still sleeps.
+// of its events. So a few of them poll the descriptor. These make progress, and progress wakes the thread whose queue
+// received something. A thread that returns to its application passes its turn to one that still sleeps.
 #pragma once
 
 #include <atomic>

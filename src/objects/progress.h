@@ -50,8 +50,8 @@ void expect_others(E& engine) {
 
 // Whether one more queue may watch the engine's descriptor, until dismiss_watcher(). The kernel wakes all of them, and
 // limits the paths from a descriptor through an engine's and a queue's to an application's epoll set to 100 (EINVAL);
-// epoll_ctl(2). Beyond kMostWatchers the answer is false, and a thread drives the engine from then on. For engines that
-// have sockets; a layer above them sleeps on the queues below, and these are counted.
+// epoll_ctl(2). Beyond kMostWatchers the result is false, and a thread drives the engine from then on. This is for
+// engines that have sockets: a layer above them sleeps on the queues below, and those are counted.
 inline constexpr unsigned kMostWatchers = 64;
 template <class E>
 void dismiss_watcher(E& engine) noexcept {
@@ -69,8 +69,8 @@ bool admit_watcher(E& engine) {
   return true;
 }
 
-// An application that reads a completion may make no further call for long. An engine has this hook if a completion can
-// be readable before its message has left the process.
+// An application that reads a completion may make no further call for a long time. An engine has this hook if a
+// completion can be readable before its message has left the process.
 template <class E>
 bool needs_progress(const E& engine) noexcept {
   if constexpr (requires { engine.needs_progress(); })

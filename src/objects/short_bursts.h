@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Whether short messages of a burst may wait for each other and share a system call: only if the application always
-// calls for progress soon, which is learned from its past bursts (docs/decisions/0001). The caller holds the engine's
-// mutex.
+// calls for progress soon, as its past bursts show (docs/decisions/0001). The caller holds the engine's mutex.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +27,7 @@ class ShortBursts {
     ++waiting_;
     return true;
   }
-  // Called after the system call, whose time does not count.
+  // Called after the system call, so that its time does not count.
   void sent() noexcept {
     if (trust_ >= kTrusted) return;
     since_ = net::now();
@@ -38,8 +37,8 @@ class ShortBursts {
   void end() noexcept {
     if (waiting_ != 0 || learns()) judge(net::now() - since_);
   }
-  // The next call for progress must not be missed, though messages that were sent have their completions. For any
-  // thread.
+  // Whether the next call for progress ends a measurement, and so must reach end(), even if every message that was sent
+  // has its completion. For any thread.
   bool learns() const noexcept { return learns_.load(std::memory_order_relaxed); }
 
  private:
@@ -55,7 +54,7 @@ class ShortBursts {
   static constexpr int kTrusted = 4, kMostTrust = 2 * kTrusted;                     // prompt bursts
   static constexpr Clock::duration kAtOnce = std::chrono::microseconds(10);         // from the first message that waits
   static constexpr Clock::duration kToPost = std::chrono::nanoseconds(200);         // each of the others
-  static constexpr Clock::duration kInterruption = std::chrono::microseconds(500);  // rarely, the system's fault
+  static constexpr Clock::duration kInterruption = std::chrono::microseconds(500);  // rare: the thread was stopped
 
   int trust_ = 0;
   unsigned waiting_ = 0;

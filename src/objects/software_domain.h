@@ -63,7 +63,7 @@ class SoftwareDomain : public DomainBase<T, F> {
   }
   E& engine() { return parts().engine; }
   MemoryRegions& regions() { return parts().regions; }
-  // The queue that serves endpoints which are bound to none; null: none.
+  // The queue that serves endpoints without a queue of their own; null: none.
   EventQueue<E>* default_events() noexcept { return events_.get(); }
 
   // Slots of fi_ops. `bind` takes an event queue: endpoints without one of their own report there, and with FI_REG_MR

@@ -21,7 +21,8 @@ namespace weft {
 
 struct CompletionRoutes;
 
-// A flag of the calls that end in `msg`, which no application has: success writes no completion. Aliases inject so.
+// A flag of the calls that end in `msg`, which no application can pass: success writes no completion. Aliases use it to
+// inject.
 inline constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
 
 // No source has this number: a receive for messages of every source.
@@ -256,10 +257,11 @@ class TransferCalls : public ReceiveCalls<T> {
   explicit TransferCalls(const fi_info& info) noexcept
       : ReceiveCalls<T>(info.rx_attr), transmit_flags_(or_none(info.tx_attr).op_flags) {}
 
-  // For calls that copy the buffer and report no success. Their completion level holds: counters count them.
+  // For calls that copy the buffer and report no success. Their completion level still holds, because counters count
+  // them.
   uint64_t inject_flags() const noexcept { return (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT; }
 
-  // Some programs repeat a call until there is room and read no queue meanwhile.
+  // Some programs repeat a call until there is room, and read no queue meanwhile.
   [[gnu::noinline]] void make_progress() noexcept {
     if constexpr (requires(T & t) { t.engine().drive(); }) weft::make_progress(self().engine());
   }

@@ -2,7 +2,7 @@
 // The wait object behind every completion queue, event queue, counter and wait set: fi_cq(3), fi_eq(3), fi_cntr(3),
 // fi_poll(3) (fi_trywait, FI_GETWAIT).
 //
-// The idea: a producer signals after each write, a consumer arms before it sleeps.
+// A producer signals after each write; a consumer arms before it sleeps.
 //   consumer: arm; look at the queue; sleep        producer: write to the queue; armed? then wake
 // Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one
 // atomic load unless a consumer is armed; only then, once, it writes an eventfd. So busy polling makes no system call,
@@ -51,9 +51,9 @@ class WaitObject {
   void join(WaitObject& set) noexcept;
 
   fi_wait_obj kind() const noexcept { return kind_; }
-  // Descriptors that become readable when there is progress to make; they count as part of this object. Attaching
-  // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors. With `turns`, a
-  // sleeper polls the descriptor in its turn only.
+  // Descriptors that become readable when there is progress to make; they count as part of this object. Attaching twice
+  // needs detaching twice. The change takes effect for sleepers at once. No effect on an object without descriptors.
+  // With `turns`, a sleeper polls the descriptor in its turn only.
   Status attach(int fd, std::shared_ptr<PollingTurns> turns = nullptr);
   void detach(int fd) noexcept;
   // Attaches all descriptors of an engine, if this object has a descriptor; otherwise the engine need not open its own.
