@@ -99,8 +99,8 @@ struct Timer : Watch {
   Owner& owner;
 };
 
-// Whether an application calls for progress as soon as it has posted a burst of long messages. Learned from its past
-// bursts: only then may such messages wait for each other (docs/decisions/0001). Callers pass the time in.
+// Whether an application calls for progress as soon as it has posted a burst of long messages, as its past bursts show:
+// only then may such messages wait for each other (docs/decisions/0001). Callers pass the time in.
 class ProgressHabit {
  public:
   // The last bursts were all followed by a call for progress at once.
@@ -160,8 +160,8 @@ class Engine final : public EngineBase, private LastSender {
   Status replace(Watch& old, Watch& next) noexcept;
   void unwatch(Watch& watch) noexcept;  // also drops its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
-  // The handler met the end of its input: it runs again, with may_end, once every other socket was read. So the end of
-  // one connection follows the messages that had arrived on others before.
+  // The handler reached the end of its input: it runs again, with may_end, once every other socket was read. So the end
+  // of one connection follows the messages that had arrived on others before.
   void end_later(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
   // A deadline of nearly all sockets, kept apart from those of pending requests: each queue gets its own in order.
@@ -196,11 +196,11 @@ class Engine final : public EngineBase, private LastSender {
   bool exits() const noexcept { return exits_; }
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
-  // Polls the memory in every round, until it brings nothing for kSkipAfter. Called again when what it waits for
-  // changes.
+  // Polls the memory in every round, until nothing has arrived there for kSkipAfter. Called again when the awaited
+  // input or room changes.
   void poll_wire(WireWatch& wired) noexcept;
   // The wire is full. While the threads that make progress here sleep, a timer runs (kStall) after which the wire may
-  // use its overflow, because its reader may not read for long.
+  // use its overflow, because its reader may not read for a long time.
   void await_room(WireWatch& wired) noexcept;
   // Registered memory is offered through a wire.
   void note_offered() noexcept { offers_memory_.store(true, std::memory_order_relaxed); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages that arrive before their receives: when they are stored. An application that has read its completions
+// Decides when messages that arrive before their receives are stored. An application that has read its completions
 // usually posts new receives before it makes progress again. So a message stays where it is for the rest of a round of
-// progress, and then goes into the application's buffer. To store it takes memory and a second copy.
+// progress, and then goes into the application's buffer. Storing it would take memory and a second copy.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class GraceRound {
     since_ = round;
     return true;
   }
-  // A message has found its receive, so receives for those behind it may follow.
+  // A message matched a receive, so receives for the messages behind it may follow.
   void restart() noexcept { since_ = 0; }
 
  private:

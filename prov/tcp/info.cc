@@ -112,7 +112,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   Status status;
   // Connected endpoints come first: the list is in order of preference.
   for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
-    // Other types than the wanted one are tried only where the attempt logs why the hints do not match.
+    // Other types than the requested one are tried only where the attempt logs why the hints do not match.
     if (type == FI_EP_RDM ? wanted == FI_EP_MSG : wanted == FI_EP_RDM) continue;
     const InfoPtr offer = make_offer(type, version, hints, parameters);
     if (offer == nullptr) return -FI_ENOMEM;

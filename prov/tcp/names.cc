@@ -99,7 +99,7 @@ ssize_t discard_input(int fd, std::span<std::byte> scratch, int most) noexcept {
 }
 
 void close_gently(UniqueFd& socket) noexcept {
-  constexpr int kMostReads = 16;  // an endless sender gets its reset
+  constexpr int kMostReads = 16;  // a peer that never stops sending gets a reset
   std::byte unwanted[4096];
   net::shutdown(socket.get(), SHUT_WR);
   (void)discard_input(socket.get(), unwanted, kMostReads);

@@ -29,7 +29,7 @@ Senders& senders() {
   return *all;
 }
 
-// One look at each. True: no thread was inside a call.
+// Checks each sender once. True: no thread was inside a call.
 bool send_all(pid_t process) noexcept {
   const std::unique_lock lock(senders().mutex, std::try_to_lock);
   if (!lock.owns_lock()) return false;

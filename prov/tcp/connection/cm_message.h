@@ -20,7 +20,7 @@ namespace weft::tcp {
 
 enum class CmType : std::uint8_t { kRequest = 0, kAccept = 1, kReject = 6 };
 
-// Parts of the protocol that not every peer has. An end uses one if it has it and the peer's message announced() it.
+// Parts of the protocol that some peers lack. An end uses one if it supports it and the peer's message announced() it.
 enum class Extension : std::uint32_t {
   kHalfShutdown = 1 << 0,  // Op::kHalfShutdown
   kLocalWire = 1 << 1,     // Op::kMailbox, Op::kSwitch

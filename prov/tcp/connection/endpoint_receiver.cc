@@ -56,7 +56,8 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader
   return Destination{delivery_.iov(), header.wants_ack()};
 }
 
-// Whether an unexpected message may be stored. The peer may wait, unless an answer must follow the message.
+// Whether an unexpected message may be stored. If not, the peer waits; that is safe unless an answer follows the
+// message.
 bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
   if (envelope.len > SIZE_MAX - sizeof(Unexpected)) return false;
   const std::size_t bytes = sizeof(Unexpected) + envelope.len;

@@ -196,7 +196,7 @@ void EventListener::release(ConnectRequest& request) noexcept {
 }
 
 void EventListener::on_request(ConnectRequest& request) noexcept {
-  // A wildcard listener learns from the socket which of the host's addresses the peer connected to.
+  // The socket of a wildcard listener's connection has the one of the host's addresses that the peer connected to.
   request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
   InfoPtr info = spare_ != nullptr ? std::move(spare_) : InfoPtr(duplicate_info(&prototype_));
   const auto data = request.message().data();

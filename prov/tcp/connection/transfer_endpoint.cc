@@ -138,7 +138,7 @@ ssize_t TransferEndpoint::post_receive(const ReceiveRequest& request, fi_addr_t)
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   if (shared_receive_) return -FI_EOPBADSTATE;  // receives are posted to the shared context
   Lock lock(engine().mutex());
-  // A program that polls with FI_PEEK reads its queue without making progress: the answer to the last peek is there.
+  // A program that polls with FI_PEEK may read the answer to its last peek each time; such reads make no progress.
   if ((request.flags & FI_PEEK) != 0) engine().progress();
   if (stream_.ended() && refuses_after_end_) return -FI_ENOTCONN;
   return own_receives_.post(request, routes);  // after the end it stays there until fi_close

@@ -33,7 +33,8 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t kSlice = std::size_t{1} << 20;   // bytes of one fetch, so that peers take turns
 constexpr std::size_t kStep = LocalMemory::kRing / 2;  // bytes after which the other end may begin to copy
 
-// ThreadSanitizer knows memory by its address, and the two ends of a test in one process have two addresses for it.
+// ThreadSanitizer identifies memory by its address, and the two ends of a test in one process have two addresses for
+// it.
 #if defined(WEFT_THREAD_SANITIZER)
 char the_memory;
 void published() noexcept {

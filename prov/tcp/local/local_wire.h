@@ -136,10 +136,10 @@ class LocalWire {
   }
   // write() may not use the overflow yet, and could: offered pieces wait for the reader in any case.
   bool lacks_overflow() const noexcept { return offered_len_ == 0 && !overflow_.allowed; }
-  // The reader has made no room for long: write() may use the overflow until everything is read.
+  // The reader has made no room for a long time: write() may use the overflow until everything is read.
   void allow_overflow() noexcept { overflow_.allowed |= lacks_overflow(); }
 
-  // Asks for a wake-up. From then on until awake() the caller checks for input or room once more before it sleeps.
+  // Requests a wake-up. From then on until awake() the caller checks for input or room once more before it sleeps.
   void fall_asleep(bool input, bool room) noexcept {
     const std::uint32_t what = (input ? LocalMemory::kAwaitsInput : 0) | (room ? LocalMemory::kAwaitsRoom : 0);
     own_.asleep.store(what, std::memory_order_relaxed);

@@ -342,7 +342,7 @@ void Channel::abandon(int error, int) noexcept {
       endpoint_.take(message, message.taker);
     else if (message.taken)
       delete &message;
-    else if (!peer_.has_room(0)) {  // a peer that reconnects again and again fills memory
+    else if (!peer_.has_room(0)) {  // a peer that reconnects repeatedly could fill memory
       receives.drop(message);
       delete &message;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Peers of reliable datagrams and the connections to them: opened by the first operation to a peer, or accepted when
 // the peer connects first; fi_cm(3). rdm/peer_link.h decides about requests that cross, restarted peers and the ends of
-// connections. A rejection carries no reason, so every rejected request is repeated for a while; but one with
-// data that are no greeting is another provider's.
+// connections. A rejection has no reason, so a rejected request is repeated for a while. A rejection whose data are no
+// greeting comes from another provider, and its request is not repeated.
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 
@@ -78,8 +78,8 @@ void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_
     engine().set_deadline(peer.timer, net::now());
 }
 
-// Sends a request unless there is a connection, or will be; the outcome is reported later. The caller reports an
-// immediate failure.
+// Sends a request unless there is a connection, or one is being made; the outcome is reported later. The caller reports
+// an immediate failure.
 Status ReliableEndpoint::connect(Peer& peer) noexcept {
   const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
   if ((step.actions & rdm::kLinkConnect) == 0) return {};

@@ -37,7 +37,7 @@ enum class Op : std::uint8_t {
   // Only if both ends have numbers for announced messages: whether the sender's memory for unexpected messages is
   // scarce (op_data 1), so that its peer shall announce short messages as well.
   kScarce = 67,
-  // Only if both ends announced Extension::kHalfShutdown: the sender's last message lies before it.
+  // Only if both ends announced Extension::kHalfShutdown: no message of the sender follows.
   kHalfShutdown = 68,
   // Only if both ends announced Extension::kLocalWire: the sender's mailbox (in place of the tag) and a token (in place
   // of completion data; none: a datagram is in the receiver's mailbox), see local/local_host.h; and the last bytes
@@ -59,9 +59,9 @@ inline constexpr std::uint16_t kFlagDeliveryComplete = 1 << 2;  // the sender wa
 // Above the flags: the peer's receive context that a message or an announcement is addressed to. Only weft's scalable
 // endpoints have contexts other than 0.
 inline constexpr unsigned kContextShift = 8;
-inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: release 1.17 sends some tagged messages so
+inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: some tagged messages of release 1.17
 // In op_data of announcement, clearance and announced message: the ticket, from 1 on, chosen by the sender. 0: a word
-// with a number has its place, if both ends agreed on that (reliable/greeting.h).
+// with a number takes its place, if both ends agreed on that (reliable/greeting.h).
 inline constexpr std::size_t kTickets = 256;
 inline constexpr std::uint16_t kFlagUntagged = 1 << 1;  // on an announcement with a number: the tag means nothing
 inline constexpr std::uint16_t kFlagStatus = 1 << 3;    // on a read response: Op::kReadStatus follows

@@ -65,8 +65,8 @@ void TransmitSide::respond_with(Transmit& record) noexcept {
   resume();
 }
 
-// The response to a read fails once its memory is deregistered. If the peer may have its length already, zeros replace
-// the rest, and only the status behind them can say so. Otherwise a response without data does.
+// The response to a read fails once its memory is deregistered. If the peer may have received its length already, zeros
+// replace the rest, and the status behind them reports the failure. Otherwise a response without data reports it.
 bool TransmitSide::response_still_valid(Transmit& record) noexcept {
   if (record.iov_count == 0 || record.refused) return true;
   if (engine_.exits()) return true;  // see add_to()

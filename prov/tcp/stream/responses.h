@@ -26,7 +26,7 @@ Result<std::size_t> translate(MemoryRegions& regions, std::span<const fi_rma_iov
 inline Op op_in(const Transmit& record) noexcept {
   return static_cast<Op>(record.inlined[1]);
 }
-// The turn of a message on the wire has come: it takes the next number of all messages, `id`, and of the remote writes.
+// A message is next on the wire: it gets the next number of all messages, `id`, and of the remote writes.
 inline void give_position(Transmit& record, std::uint32_t& id, std::uint32_t& writes) noexcept {
   record.inlined[kIdOffset] = static_cast<std::byte>(id);
   ++id;

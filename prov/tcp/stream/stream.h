@@ -32,7 +32,7 @@ class Stream final : public TransmitSide {
   // Before stop(): sends as much as there is room for. True: messages that were reported as complete wait for the peer
   // to make room.
   bool send_rest() noexcept;
-  // After start(): notices that the peer's host is dead, within two to four times `idle_s`; 0: never. Enables keepalive
+  // After start(): detects that the peer's host is dead, within two to four times `idle_s`; 0: never. Enables keepalive
   // once the connection is `idle_s` old, unless the socket `has_keepalive`: it takes four system calls, which short
   // connections save.
   void look_after_peer(int idle_s, bool has_keepalive) noexcept;

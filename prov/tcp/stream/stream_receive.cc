@@ -18,8 +18,8 @@ namespace {
 // After this many bytes, or reads, the engine's other sockets get their turn. A read may bring thousands of messages.
 constexpr std::size_t kBytesPerTurn = 1024 * 1024;
 constexpr int kReadsPerTurn = 16;
-// Behind the first read. Short messages take long for their bytes: a peer that has sent this little for so much time
-// gets one short read for a turn, until nothing of it is left.
+// Limits behind the first read of a turn. Short messages take much time for few bytes: a peer that has sent fewer than
+// kFloodBytes in kTimePerTurn gets one short read for a turn, until all its bytes are handled.
 constexpr std::chrono::microseconds kTimePerTurn{250};
 constexpr std::size_t kFloodBytes = 3 * Engine::kScratchSize;
 constexpr std::size_t kFloodAhead = 8 * 1024;
@@ -42,7 +42,7 @@ constexpr std::size_t kWireAhead = 8 * 1024;
 }
 
 // The read returned no bytes; returns 0. The system reports an error only once, and the end each time: a send may have
-// met the error first. EPIPE follows the peer's close, and is none.
+// returned the error first. EPIPE follows the peer's close, and is not an error here.
 std::size_t Stream::nothing_read(ssize_t result) noexcept {
   if (result == -EAGAIN)
     await_input();
@@ -300,8 +300,8 @@ void Stream::advance_sink(std::size_t len) noexcept {
   }
 }
 
-// A remote write continues only while the registrations that granted it exist. The rest is discarded, and the peer
-// learns of it; a peer without refusals would take its write for a complete one, so its connection ends.
+// A remote write continues only while the registrations that granted it exist. The rest is discarded, and a refusal
+// reports that to the peer. A peer without refusals would take its write for a complete one, so its connection ends.
 void Stream::check_sink() noexcept {
   if (sink_kind_ != Sink::kRmaWrite || still_granted(ranges(), FI_REMOTE_WRITE, sink_generation_)) [[likely]]
     return;

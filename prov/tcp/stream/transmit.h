@@ -109,7 +109,7 @@ class TransmitQueue : public List<Transmit> {
     bytes_ -= counted(record);
     return record;
   }
-  // Their bytes; a long message counts as kGatherLongBytes.
+  // Bytes of the messages; a long message counts as kGatherLongBytes.
   std::uint32_t bytes() const noexcept { return bytes_; }
 
  private:

@@ -394,7 +394,7 @@ void TransmitSide::settle() noexcept {
 
 [[gnu::always_inline]] inline void TransmitSide::on_written(Transmit& record) noexcept {
   if (engine_.exits() && record.then != Then::kSwitch) [[unlikely]]
-    return;  // nobody reads completions
+    return;  // completions are not read any more
   switch (record.then) {
     case Then::kComplete:
       return complete(record);

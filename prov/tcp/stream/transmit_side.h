@@ -60,8 +60,8 @@ class Acknowledgements {
   Acknowledgement* newest_ = nullptr;
 };
 
-// The owner of a stream, as the stream sees it: the receiver of incoming messages, fi_msg(3), fi_tagged(3). A connected
-// endpoint's receiver and a reliable-datagram channel implement it. The engine's mutex is held during every call.
+// The owner of a stream in its role as receiver of incoming messages, fi_msg(3), fi_tagged(3). A connected endpoint's
+// receiver and a reliable-datagram channel implement it. The engine's mutex is held during every call.
 class MessageSink {
  public:
   // Destination of a payload; bytes beyond it are discarded.

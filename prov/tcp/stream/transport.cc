@@ -83,8 +83,8 @@ ssize_t Transport::read_signals() noexcept {
   return wire_->end;
 }
 
-// Before Op::kSwitch nothing else may be sent, and that wakes the peer as well. If the socket has no room, the peer has
-// enough wake-ups to read.
+// Before Op::kSwitch nothing else may be sent, and Op::kSwitch wakes the peer as well. If the socket has no room,
+// enough wake-ups for the peer are in it.
 void Transport::wake_peer() noexcept {
   const std::byte signal{};
   if (writes_wire_) (void)net::send(socket_.get(), &signal, sizeof signal);
