@@ -114,7 +114,7 @@ inline Channel::~Channel() {
 // The links to peers, as Sender and Receiver use them.
 class LinkControl {
  public:
-  // Sends a request unless there is a connection, or will be. The caller reports an immediate failure.
+  // Sends a request unless there is a connection, or one is being made. The caller reports an immediate failure.
   virtual Status connect(Peer& peer) noexcept = 0;
   // Closes the connection because of an error of the peer's.
   virtual void protocol_error(Channel& channel, const char* what) noexcept = 0;
@@ -201,7 +201,7 @@ struct EndpointServices {
   Buffers& buffers_of(const Channel& channel) noexcept {
     return channel.side == &domain.lower() ? buffers : local_buffers;
   }
-  // The next round has more to do than to read the lower queue.
+  // The next round must do more than read the lower queue.
   void note_work() noexcept { engine.note_work(*driven); }
   void retry_later(Channel& channel) noexcept {
     if (!retries.linked(channel)) retries.push_back(channel);

@@ -106,8 +106,8 @@ std::size_t Engine::read_poll_set() noexcept {
   return found;
 }
 
-// Looks at the clock: whether a round is due that reads connection events. Of idle rounds in quick succession only some
-// look.
+// Reads the clock: whether a round is due that reads connection events. Of idle rounds in quick succession only some
+// read it.
 [[gnu::noinline]] bool Engine::is_turn_due() noexcept {
   rounds_ = 0;
   const auto now = Clock::now();
@@ -236,7 +236,7 @@ bool Engine::prepare() noexcept {
     all_in_turn_ = true;
     return false;
   }
-  // Looking for completions may have served accesses.
+  // Polling for completions may have served accesses.
   for (RemoteCount& count : remote_counts_)
     if (!count.is_quiet()) return false;
   if (!set_timer()) return false;

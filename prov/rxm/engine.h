@@ -43,7 +43,7 @@ class Driven : public ListHook<Driven>, public ListHook<WorkTag> {
   // The lower queues on which a thread may sleep.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
-  // When progress() must run, even without an event.
+  // The time at which progress() must run, even without an event.
   virtual Deadline next_deadline() noexcept = 0;
   // Work is left that no descriptor reports.
   virtual bool has_pending_work() noexcept = 0;
@@ -128,8 +128,8 @@ class Engine : public EngineBase {
   bool all_in_turn_ = true;        // events may wait at any endpoint
   std::size_t found_ = 0;          // entries that the last round found
   unsigned idle_step_ = kCmPolls;  // the number that an idle round adds to rounds_
-  unsigned rounds_ = 0;            // since the last look at the clock, ...
-  Clock::time_point look_at_;      // ... which was then
+  unsigned rounds_ = 0;            // since the clock was read last, ...
+  Clock::time_point look_at_;      // ... at that time
   Clock::time_point turn_at_;      // the last turn
   List<RemoteCount> remote_counts_;
   std::atomic<bool> injected_{false};

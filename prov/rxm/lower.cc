@@ -48,7 +48,7 @@ InfoPtr lower_hints(uint32_t version, const fi_info* hints) {
     lower->domain_attr->threading = domain->threading == FI_THREAD_SAFE ? FI_THREAD_SAFE : FI_THREAD_UNSPEC;
     if (domain->name != nullptr && !set_name(lower->domain_attr->name, domain->name)) return nullptr;
     // Offsets and keys of the application's choice must be supported by the lower provider.
-    // An old program that names no mode means FI_MR_BASIC.
+    // An old program that names no mode requests FI_MR_BASIC.
     const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
     const int asked = old && domain->mr_mode == FI_MR_UNSPEC ? static_cast<int>(FI_MR_BASIC) : domain->mr_mode;
     const bool registers = (hints->caps & (FI_RMA | FI_ATOMIC)) != 0 && !only_initiates(hints->caps, asked);

@@ -57,8 +57,8 @@ inline uint32_t lower_version(uint32_t version) noexcept {
   return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_VERSION(1, 5) : version;
 }
 
-// An endpoint that accesses memory of peers and lets none of them access its own needs no registration mode for that;
-// FI_MR_SCALABLE excludes providers that choose keys all the same.
+// An endpoint that accesses memory of peers, but exposes none of its own, needs no registration mode for that;
+// nevertheless FI_MR_SCALABLE excludes providers that choose keys.
 inline bool only_initiates(uint64_t caps, int mr_mode) noexcept {
   return (caps & (FI_READ | FI_WRITE)) != 0 && (caps & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0 &&
          mr_mode != FI_MR_SCALABLE;
@@ -75,7 +75,7 @@ Result<InfoPtr> find_lower(uint32_t version, const char* node, const char* servi
 // supported completion levels, not defaults for its endpoints.
 Result<InfoPtr> lower_of(const fi_info& info, uint32_t version);
 
-// Whether the lower provider requires registration of local memory. We register it, so the application need not.
+// Whether the lower provider requires registration of local memory. ofi_rxm registers it, so the application need not.
 inline bool needs_local_registration(const fi_info& lower) noexcept {
   return (lower.domain_attr->mr_mode & (FI_MR_LOCAL | static_cast<int>(FI_MR_BASIC))) != 0 ||
          (lower.mode & FI_LOCAL_MR) != 0;

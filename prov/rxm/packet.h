@@ -93,7 +93,7 @@ enum class PacketType : std::uint8_t {
   kAtomic = 4,
   kAtomicResponse = 5,
   kCredit = 6,       // `data`: receives that its sender has posted again
-  kWriteTarget = 7,  // where the sender shall write it
+  kWriteTarget = 7,  // locations to which the sender writes it
   kWriteDone = 8,
   kIdleClose = 64,  // between ends that both sent kIdleMagic: `message` is one of rdm/peer_link.h
   // Between ends that both sent kScarceMagic: whether the sender's memory for unexpected messages is scarce (`message`

@@ -33,7 +33,7 @@ void describe_endpoint(fi_info& info, const Parameters& parameters) {
   ep.tx_ctx_cnt = ep.rx_ctx_cnt = 1;
 }
 
-// Everything but addresses, names and the size of messages, which the interface decides. Null when memory runs out.
+// Everything but addresses, names and the size of messages, which depends on the interface. Null when memory runs out.
 InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;

@@ -65,7 +65,8 @@ void Packets::post_control(Channel& channel, PacketType type, std::uint64_t mess
   post(*packet);
 }
 
-// If the peer has no receive left, its own report arrives here first: both ends never lack receives at the same time.
+// If the peer has no receive left, its own report arrives here first: the two ends never lack receives at the same
+// time.
 void Packets::report_receives(Channel& channel) noexcept {
   Credits& credits = channel.credits;
   if (!credits.are_due() || credits.left == 0 || channel.state != Channel::State::kOpen) return;

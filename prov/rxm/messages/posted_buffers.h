@@ -2,9 +2,9 @@
 // Buffers posted for packets: some for each connection, or some for all connections in a shared receive context of the
 // lower provider, so that an idle peer costs none; fi_endpoint(3), fi_srx_context.
 //
-// A shared buffer does not identify the sender of its packet; the packet contains the number that the sender received
-// when it connected. Numbers are random, so that no peer knows the number of another. A packet with an unknown number
-// is dropped.
+// A shared buffer does not identify the sender of its packet. The packet contains the number that its sender received
+// when it connected. Numbers are random, so that no peer can state the number of another. A packet with an unknown
+// number is dropped.
 #pragma once
 
 #include <unordered_map>

@@ -346,7 +346,7 @@ void Receiver::on_closed(Channel& channel, int error) noexcept {
     message.dead = true;
     message.channel = nullptr;
     if (!posted_.pushes_back(channel)) continue;
-    receives_.drop(message);  // or a peer that reconnects again and again fills memory
+    receives_.drop(message);  // otherwise a peer that reconnects repeatedly could fill memory
     discard(message);
   }
   while (!channel.assemblies.empty()) fail_assembly(channel.assemblies.front(), error);

@@ -109,7 +109,7 @@ Status Rendezvous::plan_read(RemoteCopy& copy, const RendezvousHeader& place) no
   return {};
 }
 
-// Invites the sender to write.
+// Sends the invitation to write.
 void Rendezvous::invite(Channel& channel, std::uint64_t message, const rdm::Envelope& envelope,
                         const rdm::Delivery& delivery) noexcept {
   WriteTarget* target = targets_.take();

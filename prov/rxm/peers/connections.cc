@@ -20,9 +20,8 @@ namespace {
 constexpr std::size_t kEventBytes = sizeof(fi_eq_cm_entry) + 512;
 constexpr int kMaxEvents = 128;  // per call
 
-// The number for the peer's packets. It also contains our process: a peer that does not know it mistakes our request
-// that crossed its own for one of a restarted process at our address, and drops the connection that it has (release
-// 1.17 does).
+// The number for the peer's packets. It also contains our process number. A peer without that number (release 1.17)
+// would mistake a request that crosses its own for one of a restarted process at our address, and drop its connection.
 std::uint64_t number_for(const Channel& channel) noexcept {
   const auto number = channel.number != 0 ? channel.number : static_cast<std::uint32_t>(channel.peer->id);
   return static_cast<std::uint64_t>(::getpid()) << 32 | number;

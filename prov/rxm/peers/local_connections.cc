@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How the connection to a peer of this host comes to go through tcp's shared memory (decision 0012). The request to
-// its device has local_mark(); a peer with the same mark rejects it with the place of its listener, without effect on
-// any link, and the request is sent there instead. All else is decided as for a request through the device. If
-// tcp cannot connect, the next request goes to the device without the mark.
+// The change of a connection to tcp's shared memory, for a peer of this host (decision 0012). The request to the peer's
+// device has local_mark(); a peer with the same mark rejects it with the location of its listener, without effect on
+// any link, and the request is sent there instead. All else is decided as for a request through the device. If tcp
+// cannot connect, the next request goes to the device without the mark.
 #include <utility>
 
 #include "objects/sentence.h"

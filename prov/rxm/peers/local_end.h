@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The part of an endpoint over a device that talks to peers of its host: a listener on the loopback address, and the
+// The part of an endpoint over a device that serves peers of its host: a listener on the loopback address, and the
 // queues of its connections; local_side.h, fi_cm(3).
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace weft::rxm {
 
-// Opened when the endpoint meets the first such peer. Owner: the endpoint's PeerLinks, which reads the events. The
-// engine's mutex guards it.
+// Opened for the first such peer. Owner: the endpoint's PeerLinks, which reads the events. The engine's mutex guards
+// it.
 class LocalEnd final : public Driven {
  public:
   LocalEnd(LowerSide& side, Completions made) noexcept

@@ -307,7 +307,7 @@ void PeerLinks::check_idle() noexcept {
 void PeerLinks::on_idle_close(Channel& channel, std::uint64_t message) noexcept {
   using Action = IdleClose::Action;
   const auto received = static_cast<IdleCloseMessage>(std::min<std::uint64_t>(message, UINT8_MAX));
-  // A packet may come before the event of its connection, which says that idle connections close.
+  // A packet may come before the event of its connection, which enables the closing of idle connections.
   if (channel.state == Channel::State::kConnecting && received == IdleCloseMessage::kRequest)
     return send(packets_, channel, IdleCloseMessage::kDecline);
   const Action action = channel.idle_close.on_message(received, channel.activity, is_quiet(channel), Clock::now());

@@ -131,7 +131,7 @@ class PeerLinks final : public LinkControl {
   Address own_;
   Lower<fid_eq> events_;
   Lower<fid_pep> listener_;
-  std::unique_ptr<LocalEnd> local_;  // null: no peer of this host was met
+  std::unique_ptr<LocalEnd> local_;  // null: there was no peer of this host
   bool lacks_local_ = false;         // local_ cannot be opened
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
   List<Peer> connecting_;  // peers without an open connection, for deadlines
