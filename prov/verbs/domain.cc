@@ -28,7 +28,7 @@
 namespace weft::verbs {
 namespace {
 
-// Must precede the first registration of the process, so every opened domain tries it. libibverbs itself observes
+// Must precede the first registration of the process, so every opened domain tries it. libibverbs itself reads
 // RDMAV_FORK_SAFE and IBV_FORK_SAFE. Kernels since 5.12 need nothing.
 void prepare_for_fork(const Parameters& parameters) noexcept {
   if (!parameters.fork_safe || ibv_is_fork_initialized() != IBV_FORK_DISABLED) return;

@@ -15,7 +15,7 @@ class DomainCache final : public Registrar {
  public:
   // Defines FI_MR_CACHE_MONITOR, _MAX_COUNT and _MAX_SIZE.
   static void define_parameters();
-  // nullptr: registrations are not cached; one line of the log says why, unless the user requested it.
+  // nullptr: registrations are not cached; one line of the log has the reason, unless the user requested it.
   static std::unique_ptr<DomainCache> open(ibv_pd& pd) noexcept;
   ~DomainCache() { cache_->drop(*this); }
 

@@ -129,7 +129,7 @@ void RegistrationCache::unwatch_rest(const MemoryRange& pages) noexcept {
 
 bool RegistrationCache::is_discarded(const MemoryRange& pages) noexcept {
   const auto now = Clock::now();
-  // More of them than there are places: the oldest was overwritten, so nothing is known.
+  // More of them than there are places: the oldest was overwritten, so any memory may have changed.
   const Discarded& next = discarded_[next_discarded_ % discarded_.size()];
   if (next.until > now) return true;
   return std::ranges::any_of(discarded_,
@@ -188,7 +188,7 @@ CachedRegion* RegistrationCache::acquire(Registrar& registrar, const MemoryRange
   }
   auto region = std::make_unique<CachedRegion>();
   region->registrar = &registrar;
-  // Peers see what they are given and nothing beside it; for our own use the pages are registered anyway.
+  // Peers reach exactly the range that they are given; for this end's own use whole pages are registered anyway.
   constexpr int kRemote = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   region->pages = pages_of(range);
   region->range = (access & kRemote) != 0 ? range : region->pages;

@@ -65,7 +65,7 @@ class RegistrationCache final : public ChangeListener {
   RegistrationCache& operator=(const RegistrationCache&) = delete;
 
   // A registration of exactly this access that holds the range, found or made; release() it. nullptr: this memory is
-  // not cached, or it cannot be registered; the caller registers it and learns the reason.
+  // not cached, or it cannot be registered: the caller's own attempt then returns the error.
   CachedRegion* acquire(Registrar& registrar, const MemoryRange& range, int access) noexcept;
   void release(CachedRegion& region) noexcept;
   // Ends the registrations that are not in use; for a limit of locked memory. Returns whether there were any.

@@ -21,14 +21,14 @@
 namespace weft::verbs {
 namespace {
 
-constexpr int kUserModeOnly = 1;  // UFFD_USER_MODE_ONLY: allowed to everybody
+constexpr int kUserModeOnly = 1;  // UFFD_USER_MODE_ONLY: allowed without privileges
 // Not every architecture has the write-protect mode.
 constexpr std::uint64_t kFeatures =
     UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
 
 std::atomic<UserfaultMonitor*> current{nullptr};
 
-// Before 5.15 the kernel has a flag for changes under way, not their number, and forgets one of two.
+// Before 5.15 the kernel has a flag for changes under way, not their number, and loses one of two.
 bool counts_changes() noexcept {
   utsname system{};
   int major = 0, minor = 0;

@@ -120,8 +120,8 @@ class CmEngine {
   // Replaces the deadline. A queue apart: every connection has one, all about equally far ahead, so setting one is
   // cheap.
   void set_keepalive(CmHandler& handler, Clock::time_point at) noexcept { keepalives_.set(handler, at); }
-  // Admission: at most max_connecting requests are on the wire at once. true: go ahead. false: on_note() will be
-  // called.
+  // Admission: at most max_connecting requests are on the wire at once. true: the caller may start. false: on_note()
+  // will be called.
   bool take_turn(CmHandler& handler) noexcept;
   void end_turn(CmHandler& handler) noexcept;
   // Asynchronous events of the device (CmHandler::on_device_event) until forget().

@@ -120,7 +120,7 @@ int Endpoint::setname(void* name, size_t len) {
   return status.code();
 }
 
-// Assigns a port to an unconnected endpoint that has none: connecting would need none in advance.
+// Assigns a port to an unconnected endpoint that has none. Connecting itself would not need one in advance.
 int Endpoint::getname(void* name, size_t* len) {
   Lock lock(engine().mutex());
   if (unconnected() && request_ == nullptr && id_ == nullptr)
@@ -166,7 +166,7 @@ Status Endpoint::create_queue_pair() noexcept {
   return engine().watch_device(domain_->device(), *this);
 }
 
-// Both ends know each other: moves it from INIT to ready-to-send.
+// The parameters of both ends are known: moves the queue pair from INIT to ready-to-send.
 Status Endpoint::ready_queue_pair() noexcept {
   const bool accepting = state_ == CmState::kAnswering;
   ibv_qp_attr attr;

@@ -68,7 +68,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   struct Attempt {
     const Clock::time_point started_at = Clock::now();
     Clock::time_point deadline = Clock::time_point::max();  // the present step's, or that of all
-    Clock::time_point last_try = Clock::time_point::max();  // later there is no other try
+    Clock::time_point last_try = Clock::time_point::max();  // no further try starts later
     // Deadlines for resolving the address, then the route; zero: not begun, or done.
     Clock::time_point address_limit, route_limit;
     CmPhase phase = CmPhase::kWaiting;

@@ -16,10 +16,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Clock::duration kFlushTimeout = 2s;  // for the device to flush posted operations
-constexpr Clock::duration kFlushCheck = 1ms;   // interval of looking whether it has
+constexpr Clock::duration kFlushCheck = 1ms;   // interval between checks of that
 constexpr Clock::duration kCallTimeout = 1s;   // fi_shutdown and fi_close wait for the flush
 
-constexpr Clock::duration kProbeCheck = 1s;  // from a probe until its completion is looked for
+constexpr Clock::duration kProbeCheck = 1s;  // from a probe until the check for its completion
 constexpr int kStepsPerPeriod = 16;          // the checks of all connections are aligned to this many times in a period
 
 // For calls that wait for the device. Releases the engine's mutex meanwhile.
@@ -134,7 +134,7 @@ void Endpoint::begin_ending() noexcept {
   if (!ending()) flush_limit_ = Clock::now() + kFlushTimeout;
 }
 
-// Reports the end once everything posted has completed; until then it sets a deadline to look again.
+// Reports the end once everything posted has completed; until then it sets a deadline for the next check.
 void Endpoint::settle() noexcept {
   if (transfers_enabled() && !drain()) {
     const Clock::time_point now = Clock::now();

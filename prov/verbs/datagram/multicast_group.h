@@ -45,7 +45,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   int close();
 
   const CmAddress& address() const noexcept { return address_; }
-  // Or will, once it has joined.
+  // Whether it receives now, or will once it has joined.
   bool receives() const noexcept { return state_ != State::kFailed && role_.receives; }
 
  private:

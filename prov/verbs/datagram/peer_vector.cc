@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagram peers, and how IP addresses become peers; see peer_vector.h.
+// Datagram peers, and the lookups that turn IP addresses into peers; see peer_vector.h.
 #include "verbs/datagram/peer_vector.h"
 
 #include <poll.h>

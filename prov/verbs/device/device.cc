@@ -68,7 +68,7 @@ bool forbidden() noexcept {
   return false;
 }
 
-// Why no device was found, and what to do about it.
+// The reason why no device was found, and the remedy.
 std::string absence(int error) {
   if (!exists("/sys/class/infiniband"))
     return "the kernel has no RDMA support loaded: load the device's driver, or rdma_rxe for any network interface "

@@ -68,7 +68,7 @@ class Device : public RefCounted {
 };
 
 // Every device of the host; one that is plugged in later is found. -FI_ENODEV, -FI_EACCES, -FI_EMFILE ...: none can be
-// used; `why` says what to do about it.
+// used; `why` has the reason and the remedy.
 Result<std::vector<Ref<Device>>> open_devices(std::string& why);
 // Whether so few descriptors are free that libibverbs and librdmacm may have missed devices: they report no error then.
 bool lacks_descriptors(std::string& why);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Owners of the objects of libibverbs and librdmacm, each released by the matching call; and how their calls report
-// errors.
+// Owners of the objects of libibverbs and librdmacm, each released by the matching call; and the errors of those calls.
 #pragma once
 
 #include <fcntl.h>

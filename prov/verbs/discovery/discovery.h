@@ -40,7 +40,7 @@ struct Sources {
 
 // The table of a RoCE port has the addresses of its interfaces; for others the kernel's choice of device and port is
 // queried for each address. Nothing is resolved and nothing waits. -FI_ENODEV, -FI_EACCES, -FI_ENODATA: no address
-// found; `why` says what to do about it. -FI_EMFILE: too few descriptors are free to find one.
+// found; `why` has the reason and the remedy. -FI_EMFILE: too few descriptors are free to find one.
 Result<Sources> discover(const Parameters& parameters, std::string& why);
 
 // The network card for fi_info::nic, fi_nic(3); fi_freeinfo closes it. Null: out of memory. (nic.cc)

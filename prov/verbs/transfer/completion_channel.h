@@ -95,11 +95,11 @@ struct CompletionSink {
   }
 };
 
-// How many reads that find nothing lie between two looks at connections: about kInterval, however often the application
-// reads. The clock is read with each look only.
+// The number of reads without a result between two checks of the connections: about kInterval of time, however often
+// the application reads. Only a check reads the clock.
 class IdleReads {
  public:
-  // Counts a read. true: it is time to look.
+  // Counts a read. true: a check is due.
   bool count() noexcept { return --left_ == 0; }
   void looked(Clock::time_point now) noexcept {
     const Clock::duration elapsed = std::max(now - std::exchange(looked_at_, now), Clock::duration(1));

@@ -11,7 +11,7 @@
 
 namespace weft::verbs {
 
-// An endpoint, as its queues see it.
+// The part of an endpoint that its queues use.
 class TransferOwner {
  public:
   // A work completion reported that the queue pair broke (ibv_wc_status; not called for flushed work requests). Called

@@ -12,7 +12,7 @@
 
 namespace weft::verbs {
 
-// T: an endpoint or a context, which befriends this class, with receives(): the queue, which has
+// T: an endpoint or a context, of which this class is a friend, with receives(): the queue, which has
 //   flags()
 //   post_list(iov, desc, count, context, flags)
 // and, for recv(), the straight calls of PostedReceives.
@@ -46,7 +46,7 @@ class ReceiveCalls : public Object<fid_ep> {
   auto& receives() noexcept { return self().receives(); }
 };
 
-// T: an endpoint, which befriends this class and its base, with
+// T: an endpoint, of which this class and its base are friends, with
 //   is_enabled()           whether the queues are
 //   sends()                a SendQueue
 //   aim(dest)              whether a message may go straight, with the lock held; sets its destination

@@ -176,8 +176,8 @@ ssize_t SendQueue::on_no_room(uint64_t kind, void* context) noexcept {
 }
 
 // Two work requests with two records. The first is silent, and passes its failure to the second. A read of no bytes
-// needs no right of the region: the peer's device does not check its key (IBA C9-88). A write's key goes along for
-// devices that look for the region when they repeat an answer.
+// needs no right of the region: the peer's device does not check its key (IBA C9-88). It has the write's key, for
+// devices that search for the region when they repeat an answer.
 ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   if (const ssize_t refusal = check(work); refusal != 0) return refusal;
   LightGuard guard(lock_);
@@ -325,7 +325,7 @@ void SendQueue::on_completed(Posted& slot, ibv_wc_status status, CompletionSink&
   if ((flags & Posted::kReport) != 0) sink.put_plain(context, flags & ~uint64_t{Posted::kOurs}, 0);
 }
 
-// A failure is reported whether or not a completion was asked for.
+// A failure is reported whether or not a completion was requested.
 void SendQueue::on_failed(Posted& slot, ibv_wc_status status, CompletionSink& sink) noexcept {
   if (status != IBV_WC_WR_FLUSH_ERR) routes_.owner.on_transfer_failed(status);
   if ((slot.flags & Posted::kFirstHalf) != 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The send side of a queue pair: what is posted, in which order it completes, and how it ends. Connected endpoints and
-// datagram endpoints own one each. ibv_post_send(3).
+// The send side of a queue pair: the posted operations, the order of their completion, and their end. Connected
+// endpoints and datagram endpoints own one each. ibv_post_send(3).
 //
 // Owner: an endpoint, whose engine's mutex guards the calls about its life. lock() guards posting, and comes before
 // channels' locks; completions are handled under their channel's lock.
@@ -165,7 +165,7 @@ class SendQueue final {
   ibv_qp* qp_ = nullptr;
   SendRing ring_;
   std::unique_ptr<StraightSend> straight_;
-  // Flags for a straight post that wants a completion: in Posted::flags, and in the work request.
+  // Flags for a straight post that requests a completion: in Posted::flags, and in the work request.
   std::uint32_t straight_report_ = 0;
   unsigned straight_signal_ = 0;
   std::unique_ptr<SendChain> chain_;

@@ -15,7 +15,7 @@
 namespace weft::verbs {
 namespace {
 
-// `most` tells the type.
+// The type of `most` is that of the option's value.
 template <class T>
 T choose(size_t asked, size_t otherwise, T most) noexcept {
   return static_cast<T>(std::clamp<size_t>(asked != 0 ? asked : otherwise, 1, std::max<T>(most, 1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How much an endpoint may have outstanding, and how large an operation may be: what its fi_info asks for, clamped to
-// the device; and the options of fi_endpoint(3) that report or change that.
+// The number of operations that an endpoint may have outstanding and their largest size: the request of its fi_info,
+// limited by the device; and the options of fi_endpoint(3) that report or change that.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -44,7 +44,7 @@ struct Posted {
     kDatagram,       // a receive of the provider, into the buffers of a datagram endpoint
   };
   // In `flags`, beside the flags of the completion (FI_SEND | FI_MSG ..., all below bit 31):
-  static constexpr std::uint32_t kReport = FI_COMPLETION;          // a completion is wanted
+  static constexpr std::uint32_t kReport = FI_COMPLETION;          // requested completion
   static constexpr std::uint32_t kCount = std::uint32_t{1} << 31;  // a counter is bound for it
   static constexpr std::uint32_t kFirstHalf = FI_MORE;             // the next record belongs to the same operation
   static constexpr std::uint32_t kOurs = kReport | kCount | kFirstHalf;
@@ -81,7 +81,7 @@ class SendRing {
     }
     return &at(head_ + ahead);
   }
-  // Whether the next work request must be signalled, so that room is noticed in time.
+  // Whether the next work request must be signalled, so that room is found in time.
   bool must_signal() const noexcept { return head_ - signalled_ + 1 >= signal_every_; }
   // The work request of the record of next() was posted.
   void push(bool signalled) noexcept {
