@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Foundation of kfabric, the kernel's spelling of the fabric interfaces, in user space: versions, flags, attributes,
-// the object base. docs/kfabric.md says what differs from a kernel; kfi_cm(3) and kfi_eq(3) govern the calls that
-// libfabric has not.
+// the object base. docs/kfabric.md lists the differences from a kernel; kfi_cm(3) and kfi_eq(3) govern the calls that
+// libfabric lacks.
 //
 // API 1.7 unless a program defines KFI_API as KFI_VERSION(1, 1) (0x10001) before the first include: then calls, numbers
 // and structures are those of 2016 (kfi_layouts_1_1.h).
@@ -272,7 +272,7 @@ static inline uint8_t kfi_tc_dscp_get(uint32_t tclass) {
 // The form of a scatter list in message structures. 0 is invalid.
 enum kfi_iov_type { KFI_KVEC = 1, KFI_BVEC, KFI_SGL };
 
-// The memory of a message structure: `type` says which member counts.
+// The memory of a message structure: `type` selects the member.
 #define KFI_MEMORY(kind)                  \
   enum kfi_iov_type type;                 \
   __extension__ union {                   \

@@ -43,7 +43,7 @@ struct scatterlist {
 };
 
 struct completion {
-  unsigned int done;  // completions nobody waited for yet
+  unsigned int done;  // completions that no wait has taken
 };
 
 typedef struct {

@@ -118,7 +118,7 @@ static inline ssize_t kfi_tinjectdata(struct kfid_ep* ep, const void* buf, size_
 }
 
 #if KFI_API < 0x10007
-// kfi_tsearch: looks for a message without taking it; the result is a completion, or an error entry with KFI_ENOMSG.
+// kfi_tsearch: searches for a message without taking it; the result is a completion, or an error entry with KFI_ENOMSG.
 static inline ssize_t kfi_tsearch(struct kfid_ep* ep, uint64_t* tag, uint64_t ignore, uint64_t flags,
                                   kfi_addr_t* src_addr, size_t* len, void* context) {
   struct kfi_msg_tagged msg = {NULL, NULL, 0, KFI_ADDR_UNSPEC, 0, 0, NULL, 0};

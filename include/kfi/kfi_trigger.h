@@ -99,7 +99,7 @@ struct kfi_op_cntr {
   uint64_t value;
 };
 
-// `op_type` says which member of `op` counts.
+// `op_type` selects the member of `op`.
 struct kfi_deferred_work {
   struct kfi_context2 context;
   uint64_t threshold;

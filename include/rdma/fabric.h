@@ -31,7 +31,7 @@
 #define FI_DEPRECATED_FUNC
 #define FI_DEPRECATED_FIELD
 #define FI_FORMAT_PRINTF(string, first)
-#define __extension__  // SWIG's parser, for example, does not know the word
+#define __extension__  // SWIG's parser, for example, does not accept the word
 #endif
 #if defined(__GNUC__) && !defined(__clang__)
 #define EXTERNALLY_VISIBLE externally_visible

@@ -337,7 +337,7 @@ static inline int fi_poll_open(struct fid_domain* domain, struct fi_poll_attr* a
 //   requested_key  key for peers, ignored with FI_MR_PROV_KEY.
 //   flags          0, FI_RMA_EVENT, FI_RMA_PMEM or FI_HMEM_*.
 //   mr             closed before the memory is freed; use begins at once unless FI_MR_ENDPOINT or
-//                  FI_RMA_EVENT ask for fi_mr_bind and fi_mr_enable first.
+//                  FI_RMA_EVENT require fi_mr_bind and fi_mr_enable first.
 // -FI_ENOKEY key taken or too wide; -FI_EBADFLAGS; -FI_EINVAL; -FI_ENOMEM.
 static inline int fi_mr_reg(struct fid_domain* domain, const void* buf, size_t len, uint64_t acs, uint64_t offset,
                             uint64_t requested_key, uint64_t flags, struct fid_mr** mr, void* context) {

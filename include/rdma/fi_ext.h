@@ -102,8 +102,8 @@ struct fi_weft_lookup_answer {
   uint8_t data[FI_WEFT_LOOKUP_ANSWER_SIZE];
 };
 
-// As seen from the accepting end: responder_resources is what the peer wants served, initiator_depth
-// what it serves.
+// From the accepting end: responder_resources is the number that the peer requests, initiator_depth
+// the number that it serves.
 struct fi_weft_connection_request {
   int responder_resources;
   int initiator_depth;

@@ -4,7 +4,7 @@
 // fi_provider(3); for users: fabric(7) "ENVIRONMENT VARIABLE CONTROLS".
 //
 // A plug-in is a shared object whose file name ends in FI_LIB_SUFFIX and which exports
-// fi_prov_ini. The core looks for it in the folders of FI_PROVIDER_PATH, or by default in
+// fi_prov_ini. The core searches for it in the folders of FI_PROVIDER_PATH, or by default in
 // $(libdir)/libfabric.
 #ifndef FI_PROV_H
 #define FI_PROV_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Stand-in for <linux/completion.h>. A wait looks every 50 microseconds.
+// Stand-in for <linux/completion.h>. A wait polls every 50 microseconds.
 #ifndef KFI_LINUX_COMPLETION_H
 #define KFI_LINUX_COMPLETION_H
 

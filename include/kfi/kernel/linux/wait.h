@@ -21,7 +21,7 @@ static inline void init_waitqueue_head(wait_queue_head_t* head) {
   __atomic_store_n(&head->wakes, 0u, __ATOMIC_SEQ_CST);
 }
 
-// Every sleeper looks at its condition again.
+// Every sleeper checks its condition again.
 static inline void wake_up_all(wait_queue_head_t* head) {
   __atomic_add_fetch(&head->wakes, 1u, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &head->wakes, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
