@@ -258,7 +258,7 @@ class Engine final : public EngineBase, private LastSender {
 
   static constexpr std::size_t kHotSockets = 2;  // read speculatively
   static_assert(kHotSockets == 2, "is_hot() looks at each");
-  // The other sockets' readiness is polled after so many polls of rounds and of connections in memory, and when the
+  // The other sockets' readiness is polled after this many polls of rounds and of connections in memory, and when the
   // clock ticked, for applications that poll seldom.
   static constexpr int kPollsPerEpoll = 64;
   // kPollsPerEpoll where all bytes go through memory: a request for a connection can wait for some microseconds.

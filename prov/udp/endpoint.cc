@@ -31,8 +31,8 @@ Address default_address(const Domain& domain, uint32_t addr_format) {
 }
 
 // Binds an endpoint's own socket. The wildcard address may be bound although members of groups use the port, but not if
-// an endpoint does. Such an endpoint has the port of the loopback address as well, so binding a probe there tells the
-// two apart. The probe stays open until the address is ours.
+// an endpoint does. Such an endpoint has the port of the loopback address as well, so binding a probe there
+// distinguishes the two cases. The probe stays open until the address is ours.
 int bind_own(int fd, const Address& local) noexcept {
   const int result = net::bind(fd, local.data(), local.size());
   if (result != -FI_EADDRINUSE || !local.is_any()) return result;

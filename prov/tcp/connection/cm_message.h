@@ -4,7 +4,7 @@
 //
 //   0 version u8 = 3 | 1 type u8 | 2 data size u16 big-endian | 4 zero, 4 bytes
 //   8 the requester's extensions u64 | 16 the acceptor's extensions u64 | 24 mark u64 | 32 data
-// The mark is 1 in the byte order of the sender's machine: a reader that sees it swapped swaps data headers both ways.
+// The mark is 1 in the byte order of the sender's machine: a reader that finds it swapped swaps data headers both ways.
 // Extensions are "weft" and a u32, big-endian, of Extension bits. Other implementations send zeros in their place and
 // ignore them. Each role has a place of its own: an answer that repeats the request's bytes announces nothing.
 #pragma once

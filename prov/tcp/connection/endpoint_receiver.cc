@@ -56,8 +56,8 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader
   return Destination{delivery_.iov(), header.wants_ack()};
 }
 
-// Whether an unexpected message may be stored. If not, the peer waits; that is safe unless an answer follows the
-// message.
+// Whether an unexpected message may be stored. If not, the peer waits. While an operation awaits an answer, which would
+// be behind the message, only the limit of all peers applies.
 bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
   if (envelope.len > SIZE_MAX - sizeof(Unexpected)) return false;
   const std::size_t bytes = sizeof(Unexpected) + envelope.len;
@@ -153,7 +153,7 @@ void EndpointReceiver::end_message(Unexpected& message) noexcept {
 
 // ---- The end ----
 
-// A shared context's receives go on to serve its other endpoints.
+// A shared context's receives stay, for its other endpoints.
 void EndpointReceiver::stop_receiving() noexcept {
   constexpr int kWhy = FI_ECANCELED;
   if (const messages::Delivery delivery = std::exchange(delivery_, {})) {

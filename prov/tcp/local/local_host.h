@@ -9,9 +9,9 @@
 // So the owner of the memory hands it over, and neither process needs the right to trace the other. After each datagram
 // a message over the connection makes the receiver read its mailbox.
 //
-// Every process of the host may write to a mailbox. A datagram counts only with the token, which is known to no third
-// process, and only from a process of our user: the system adds the sender's process and user to a datagram. So memory
-// is neither given to another user's process nor taken from it.
+// Every process of the host may write to a mailbox. A datagram counts only with the token, which no third
+// process has, and only from a process of our user: the system adds the sender's process and user to a datagram. So
+// memory is neither given to another user's process nor taken from it.
 #pragma once
 
 #include <sys/types.h>

@@ -272,7 +272,7 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
     }
     if (left == 0) break;
   }
-  // A writer sleeps for room only while it sees more than half of the ring unread, and it sees at least what was read
+  // A writer sleeps for room only while it finds more than half of the ring unread, and it finds at least what was read
   // at the last check. So the writer is checked once in half a ring, which saves a fence for each message.
   must_check_writer_ |= written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
   publish_read();

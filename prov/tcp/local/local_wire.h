@@ -212,7 +212,7 @@ class LocalWire {
   const pid_t process_;  // that made this end
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
-  std::uint64_t published_ = 0;    // as far as the other end sees written_
+  std::uint64_t published_ = 0;    // the part of written_ that the other end can read
   std::uint64_t read_behind_ = 0;  // the other end's read, when this end last needed room
   std::uint64_t checked_ = 0;      // read_ when this end last checked whether the writer sleeps
   std::uint64_t offers_made_ = 0, offers_taken_ = 0;

@@ -2,7 +2,7 @@
 // The connection data of reliable datagrams: eight bytes in the request and in the answer.
 //
 // Release 1.17 (its provider `net`) is version 0: it has no announced messages, and its answer repeats the request's
-// bytes except for the process. Version 1 answers with the lesser version and a mark, which tells the two apart.
+// bytes except for the process. Version 1 answers with the lesser version and a mark, which distinguishes the two.
 #pragma once
 
 #include <arpa/inet.h>

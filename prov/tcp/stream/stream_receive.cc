@@ -18,8 +18,8 @@ namespace {
 // After this many bytes, or reads, the engine's other sockets get their turn. A read may bring thousands of messages.
 constexpr std::size_t kBytesPerTurn = 1024 * 1024;
 constexpr int kReadsPerTurn = 16;
-// Limits behind the first read of a turn. Short messages take much time for few bytes: a peer that has sent fewer than
-// kFloodBytes in kTimePerTurn gets one short read for a turn, until all its bytes are handled.
+// Limits behind the first read of a turn. Short messages take much time for few bytes: a peer of which a turn has read
+// at most kFloodBytes after kTimePerTurn gets one short read for a turn, until all its bytes are handled.
 constexpr std::chrono::microseconds kTimePerTurn{250};
 constexpr std::size_t kFloodBytes = 3 * Engine::kScratchSize;
 constexpr std::size_t kFloodAhead = 8 * 1024;

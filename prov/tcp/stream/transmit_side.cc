@@ -62,7 +62,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request, bool has_waited) 
   if (header.op == Op::kReadRequest) {
     then = Then::kAwaitRead;
   } else if (header.payload = len; header.op == Op::kAtomic) {
-    then = Then::kAwaitAtomic;  // at every completion level: the response says that it has been carried out
+    then = Then::kAwaitAtomic;  // at every completion level: the response reports that it has been carried out
   } else if (request.flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) {
     then = Then::kAwaitAck;
     header.flags |= kFlagDeliveryComplete;
@@ -277,7 +277,7 @@ bool TransmitSide::holds_injected() noexcept {
 
 // The connection is broken, but bytes that arrived before are handled first; run() then ends the stream.
 void TransmitSide::on_send_error(int error) noexcept {
-  if (send_error_ == 0) send_error_ = error;  // later sends meet EPIPE
+  if (send_error_ == 0) send_error_ = error;  // later sends return EPIPE
   hung = readable = true;
   resume();
 }
