@@ -16,7 +16,7 @@
 namespace weft::verbs {
 
 // Notices are stored and read later, because the thread of a notice may hold locks that a call of the monitor takes,
-// and the cache's mutex is held during such calls. Thread-safe as its base says.
+// and the cache's mutex is held during such calls. Thread-safe like its base.
 class ImportedMonitor final : public MemoryMonitor {
  public:
   // nullptr: the program has imported none, or it was started before.

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 // The kernel discards the pages after the report was read; a registration made in between has the old pages. So the
 // memory is not cached for a while.
 constexpr std::chrono::seconds kDiscardTime{1};
-// Reports follow their change at once. Without one for so long the kernel has lost it.
+// Reports follow their change at once. If none arrives in this time, the kernel has lost it.
 constexpr std::chrono::seconds kPatience{10};
 // Registrations that begin in front of a range and are examined.
 constexpr int kSteps = 8;

@@ -106,7 +106,7 @@ class RegistrationCache final : public ChangeListener {
   std::array<Discarded, 16> discarded_{};
   std::size_t next_discarded_ = 0;
   bool broken_ = false;  // reports are missing
-  bool logged_ = false;  // ... and the log says so
+  bool logged_ = false;  // ... and this was logged
   bool stopping_ = false;
   bool ending_ = false;  // the thread ends registrations
   std::condition_variable work_, idle_;

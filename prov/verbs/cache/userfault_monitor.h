@@ -10,7 +10,7 @@
 
 namespace weft::verbs {
 
-// One at a time in a process: the kernel takes one watcher of a page. Thread-safe as its base says.
+// One at a time in a process: the kernel takes one watcher of a page. Thread-safe like its base.
 class UserfaultMonitor final : public MemoryMonitor {
  public:
   // nullptr and the reason in `why`.

@@ -17,7 +17,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr int kBatch = 16;
-constexpr unsigned kLoneEvents = 32;  // after so many single events, try to read more than one at a time
+constexpr unsigned kLoneEvents = 32;  // after this many single events, try to read more than one at a time
 constexpr unsigned kMostEvents = 256;
 constexpr unsigned kMostRoundsWithoutPoll = 16;  // bounds the delay of the other sources
 

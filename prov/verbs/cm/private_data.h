@@ -17,7 +17,7 @@ namespace weft::verbs {
 inline constexpr std::size_t kCmDataSize = 55;
 inline constexpr std::size_t kIbHeaderSize = 36;
 
-// A framed message. The application's data is cut to kCmDataSize, silently, as fi_cm(3) says.
+// A framed message. The application's data is cut to kCmDataSize, silently, as fi_cm(3) defines.
 class PrivateData {
  public:
   void compose(const void* data, std::size_t len) noexcept;

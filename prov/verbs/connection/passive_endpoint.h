@@ -44,7 +44,7 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
     rdma_cm_event_type type;
     int status;
   };
-  // The event by which the peer withdrew its request; null: it still stands.
+  // The event by which the peer withdrew its request; null: it is still valid.
   const Gone* gone() const noexcept { return gone_ ? &*gone_ : nullptr; }
   CmAddress local() const noexcept { return CmAddress::from(rdma_get_local_addr(id_.get())); }
   CmAddress peer() const noexcept;

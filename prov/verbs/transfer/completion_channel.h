@@ -4,7 +4,7 @@
 // buffer.
 //
 // Its lock guards polling. Polled completions are written (to the queue, to counters, to the endpoints' work queues)
-// before the lock is released, so the application sees the device's order. Under it, only an endpoint's lock for
+// before the lock is released, so the application gets the device's order. Under it, only an endpoint's lock for
 // receives and the locks of queues and counters may be taken.
 #pragma once
 

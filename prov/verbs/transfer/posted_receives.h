@@ -32,7 +32,7 @@ struct StraightReceive {
   ibv_recv_wr request{};
   ibv_sge pieces[2]{};      // the application's, and that for the excess of long messages; length 0: no such memory
   std::uint32_t flags = 0;  // as in Posted
-  std::uint16_t sges = 1;   // a receive has at most so many, with that for the excess
+  std::uint16_t sges = 1;   // the most of a receive, with that for the excess
   bool allowed = false;
 
   const ibv_sge& spill() const noexcept { return pieces[1]; }

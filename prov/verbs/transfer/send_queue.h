@@ -181,8 +181,8 @@ class SendQueue final {
   std::atomic<bool> probing_{false};
 };
 
-// The path of every transmission to the device is inline, so that the compiler sees which kind of transmission a call
-// makes and removes most of it.
+// The path of every transmission to the device is inline, so that the compiler can determine which kind of transmission
+// a call makes and removes most of it.
 
 [[gnu::always_inline]] inline ssize_t SendQueue::check(const SendWork& work, uint64_t unsupported) const noexcept {
   for (int i = 0; i < work.count; ++i)

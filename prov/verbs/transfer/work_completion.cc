@@ -4,7 +4,7 @@
 //
 // A reader's call goes through tiers, each a function of its own, so that the frequent ones save no registers:
 // - read_into polls, and delivers plain messages and sends at the front of a batch, in a loop without calls;
-// - deliver_one_shared and deliver_shared go on with plain messages of queue pairs that share receives,
+// - deliver_one_shared and deliver_shared continue with plain messages of queue pairs that share receives,
 //   deliver_datagrams with plain datagrams;
 // - deliver_rest handles everything else, with a dispatch() of each work completion.
 // progress_and_read() and unlock_and_read() serve readers that find staged chains, a taken lock or older entries.
