@@ -41,7 +41,7 @@ class AddressIndices {
 };
 
 // Entries live in chunks that double in size and never move, so a pointer from find() is good until that index is
-// removed. Thread-safe; removing an index while another thread uses it is the application's error, as fi_av(3) says.
+// removed. Thread-safe; removing an index while another thread uses it is the application's error, as fi_av(3) defines.
 template <class A>
 class AddressTable : public AddressIndices {
  public:

@@ -71,7 +71,7 @@ class InsertionReport {
   uint64_t user_id() const noexcept {
     return (call_.flags & FI_AV_USER_ID) != 0 && returns_handles() ? call_.handles[done_] : ~uint64_t{0};
   }
-  // Whether the caller learns the handles. Otherwise it counts them.
+  // Whether the caller gets the handles. Otherwise it counts them.
   bool returns_handles() const noexcept { return call_.handles != nullptr; }
   void inserted() noexcept { inserted_as(indices_[next_++]); }
   // With the handle that the address has already.

@@ -24,9 +24,9 @@ namespace weft {
 // `version`. Not compared: addresses beyond their format, open fabrics and provider names.
 Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider* provider);
 
-// fi_endpoint and fi_passive_ep: the same for what `info` says about endpoints; its domain and fabric are open already.
-// Each mismatch is logged as a warning. As in libfabric's tcp, a strict order of completions and persistent memory may
-// be stated without effect. `offer` is changed.
+// fi_endpoint and fi_passive_ep: the same for the attributes of endpoints in `info`; its domain and fabric are open
+// already. Each mismatch is logged as a warning. As in libfabric's tcp, a strict order of completions and persistent
+// memory may be stated without effect. `offer` is changed.
 Status check_endpoint(fi_info& offer, uint32_t version, const fi_info& info, const fi_provider& provider);
 
 // Turns an offer that passed check_info into the answer: capabilities narrowed to the request (primary ones only on

@@ -72,7 +72,7 @@ class CounterCore : public RefCounted {
   // that the application adds itself count as a change all the same.
   bool ready() const noexcept { return errors_assigned_.load() || value_.is_unreported() || errors_.is_unreported(); }
   // As ready(), with changes by fi_cntr_add and fi_cntr_set too: another thread may have made them, so no thread sleeps
-  // before the application has looked at the counter.
+  // before the application has read the counter.
   bool has_unread_change() const noexcept { return assigned_.load() || ready(); }
   void mark_seen() noexcept {
     if (assigned_.load()) assigned_.store(false);

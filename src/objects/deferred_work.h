@@ -129,7 +129,7 @@ class DeferredWork final : private CounterWatch {
   }
   bool due() const noexcept { return due_.load(std::memory_order_acquire); }
 
-  // Waits until work that the application has seen complete uses its counters no more: they may be closed then.
+  // Waits until work that was reported as complete uses its counters no more: they may be closed then.
   void settle() noexcept {
     for (;; std::this_thread::yield()) {
       Lock lock(mutex_);

@@ -3,7 +3,7 @@
 // poll, the event that wakes them, and a thread that makes progress without the application's calls; fi_domain(3),
 // progress.
 //
-// Thread-safety: with the mutex held, unless a member says otherwise.
+// Thread-safety: with the mutex held, unless a member's comment differs.
 #pragma once
 
 #include <pthread.h>

@@ -20,7 +20,7 @@ class PollingTurns {
   // Two threads that each have a queue, or one and the reader of an event queue, are woken at once.
   static constexpr unsigned kMost = 2;
 
-  // A thread's turn, or its place in the queue for one. For that thread alone, unless a member says otherwise.
+  // A thread's turn, or its place in the queue for one. For that thread alone, unless a member's comment differs.
   class Turn : public ListHook<Turn> {
    public:
     // `sleeper`: where the thread is woken when its turn comes.

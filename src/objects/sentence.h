@@ -32,8 +32,8 @@ inline const char* copy_text(const char* text, char* buf, std::size_t len) noexc
 }
 
 // Why a connection failed: the reason, the phase, both addresses, the time. For fi_cq_strerror where the application
-// does not see connections. `error` is positive; `why` replaces its text where that says too little, or is null. Empty
-// when memory runs out: then fi_strerror is used.
+// has no access to connections. `error` is positive; `why` replaces its text where that is not enough, or is null.
+// Empty when memory runs out: then fi_strerror is used.
 std::string connect_failure(int error, const char* why, const char* phase, const Address& from, const Address& to,
                             std::chrono::duration<double, std::milli> after) noexcept;
 

@@ -4,7 +4,7 @@
 //
 // A producer signals after each write; a consumer arms before it sleeps.
 //   consumer: arm; look at the queue; sleep        producer: write to the queue; armed? then wake
-// Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one
+// Both are sequentially consistent (or meet in the queue's lock), so one of them detects the other. A signal costs one
 // atomic load unless a consumer is armed; only then, once, it writes an eventfd. So busy polling makes no system call,
 // and needs no descriptor.
 //

@@ -53,7 +53,7 @@ ssize_t no_peer(Vector& vector, fi_addr_t named) noexcept {
   return vector.find(vector.without_context(named)) != nullptr ? -FI_EAGAIN : -FI_EINVAL;
 }
 
-// P derives from PeerBase. The owner's lock guards it. Only find() and requester() forget peers.
+// P derives from PeerBase. The owner's lock guards it. Only find() and requester() drop peers.
 template <class P>
 class PeerTable {
  public:
