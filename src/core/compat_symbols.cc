@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The calls for applications linked against earlier releases: the same names at earlier version nodes, which take the
 // smaller structures of those releases; fabric(7) ABI CHANGES. Results need no conversion: the library allocates them
-// in full size and an old application sees only the front of each structure.
+// in full size and an old application reads only the front of each structure.
 // Only the shared library contains this file; libfabric.map lists the nodes.
 #include <cstring>
 

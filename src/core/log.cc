@@ -36,7 +36,7 @@ std::optional<int> known_level(const char* text) noexcept {
   return std::nullopt;
 }
 
-// An unknown level means warnings: the user wants a log.
+// An unknown level means warnings: the user has requested a log.
 int level_of(const char* text) noexcept {
   return known_level(text).value_or(FI_LOG_WARN);
 }

@@ -35,7 +35,7 @@ std::size_t rank_of(std::string_view name) noexcept {
 // libfabric's own variables, and prefixes of those (with a final '_'), that weft's core does not define.
 constexpr std::string_view kCore[] = {"FI_HMEM", "FI_HMEM_", "FI_MR_", "FI_OFFLOAD_COLL_PROVIDER", "FI_PERF_CNTR"};
 
-// Providers of libfabric that weft does not know.
+// Providers of libfabric that weft does not have.
 constexpr std::string_view kOtherProviders[] = {"lnx", "ofi_mrail", "ofi_hook", "sm2", "psm", "gni", "mlx", "coll"};
 
 bool covers_variable(std::string_view entry, std::string_view name) noexcept {

@@ -87,7 +87,7 @@ void print_everything(const fi_info* list, const char* filter) {
   }
 }
 
-// Returns the exit status: 0, or a positive fi_errno of which the shell sees the low eight bits.
+// Returns the exit status: 0, or a positive fi_errno of which the shell gets the low eight bits.
 int answer(const Request& request, FabricQuery& query) {
   if (request.version) {
     print_version();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Names from the command line and libfabric's values: errors of fi_errno(3), flags and enumerators of fi_tostr in
-// fi_fabric(3), so that a tool knows exactly those that its library prints.
+// fi_fabric(3), so that a tool accepts exactly those that its library prints.
 #pragma once
 
 #include <rdma/fabric.h>
