@@ -64,9 +64,11 @@ class Endpoint final : public TransferCalls<Endpoint>, public RefCounted, privat
   bool coalesces_datagrams() const noexcept { return domain_->fabric().parameters.segmentation; }
   void remove_group(const MulticastGroup& group) noexcept;
 
+  // ReceiveTarget and TransmitTarget, in transfer_calls.cc.
+  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
+  ssize_t transmit(const TransmitRequest& message) noexcept;
+
  private:
-  friend ReceiveCalls;
-  friend TransferCalls;
   // A place in groups_; the use count makes names of groups that were left invalid.
   struct GroupSlot {
     MulticastGroup* group = nullptr;
@@ -85,11 +87,9 @@ class Endpoint final : public TransferCalls<Endpoint>, public RefCounted, privat
   bool is_member(const Address& group) const noexcept;
 
   // transfer_calls.cc
-  ssize_t transmit(const TransmitRequest& message) noexcept;
   ssize_t send_now(const TransmitRequest& message, const Address& to) noexcept;
   ssize_t gather(const TransmitRequest& message, const Address& to, std::size_t len) noexcept;
   const Address* destination_of(const TransmitRequest& message) const noexcept;
-  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
   void flush() noexcept;
 
   const Ref<Domain> domain_;

@@ -8,6 +8,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -48,9 +49,19 @@ struct ReceiveRequest {
   Wanted wanted = {};
 };
 
-// The calls that post receives, of endpoints and of receive contexts. T: the provider's endpoint or context, with
-//   ssize_t post_receive(const ReceiveRequest&, fi_addr_t source) noexcept   checks the buffers; `source` may be any
-// and, to get the descriptors, with a third parameter `void** desc`.
+// A provider's endpoint or context that posts receives. post_receive() checks the buffers; `source` may be any. With a
+// third parameter it gets the descriptors.
+template <class T>
+concept ReceiveTarget = requires(T& target, ReceiveRequest& request, fi_addr_t source) {
+  { target.post_receive(std::move(request), source) }
+  noexcept->std::same_as<ssize_t>;
+}
+|| requires(T& target, ReceiveRequest& request, fi_addr_t source, void** desc) {
+  { target.post_receive(request, source, desc) }
+  noexcept->std::same_as<ssize_t>;
+};
+
+// The calls that post receives, of endpoints and of receive contexts. T: a ReceiveTarget.
 template <class T>
 class ReceiveCalls : public Object<fid_ep> {
  public:
@@ -91,6 +102,7 @@ class ReceiveCalls : public Object<fid_ep> {
   }
   [[gnu::always_inline]] ssize_t post(ReceiveRequest&& request, fi_addr_t source,
                                       [[maybe_unused]] void** desc) noexcept {
+    static_assert(ReceiveTarget<T>);
     if constexpr (requires(T & t) { t.post_receive(request, source, desc); })
       return self().post_receive(request, source, desc);
     else
@@ -164,9 +176,19 @@ constexpr std::uint64_t data_flags(std::uint64_t flags) noexcept {
   return flags | FI_REMOTE_CQ_DATA;
 }
 
-// T: as for ReceiveCalls, with
-//   ssize_t transmit(TransmitRequest&&) noexcept   checks buffers and ranges
-// and, to get the descriptors, with a second parameter `void** desc`.
+// A provider's endpoint or context that sends. transmit() checks buffers and ranges. With a second parameter it gets
+// the descriptors.
+template <class T>
+concept TransmitTarget = requires(T& target, TransmitRequest& request) {
+  { target.transmit(std::move(request)) }
+  noexcept->std::same_as<ssize_t>;
+}
+|| requires(T& target, TransmitRequest& request, void** desc) {
+  { target.transmit(request, desc) }
+  noexcept->std::same_as<ssize_t>;
+};
+
+// T: a ReceiveTarget and TransmitTarget.
 template <class T>
 class TransferCalls : public ReceiveCalls<T> {
  public:
@@ -274,6 +296,7 @@ class TransferCalls : public ReceiveCalls<T> {
 
   T& self() noexcept { return static_cast<T&>(*this); }
   [[gnu::always_inline]] ssize_t submit(TransmitRequest&& request, [[maybe_unused]] void** desc) noexcept {
+    static_assert(TransmitTarget<T>);
     if constexpr (requires(T & t) { t.transmit(request, desc); }) {
       return self().transmit(request, desc);
     } else {

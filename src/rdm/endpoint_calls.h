@@ -66,11 +66,9 @@ inline constexpr ssize_t kNominalReceives = 2048;  // for the deprecated fi_rx_s
 
 // The requirements of the calls on an endpoint or a context, beside post_receive().
 template <class T>
-concept TransferTarget = requires(T& target, TransmitRequest& request, fi_addr_t handle) {
-  // Takes the mutex of engine(), calls set_receive_context(), checks buffers and ranges.
-  { target.transmit(std::move(request)) }
-  noexcept->std::same_as<ssize_t>;
-  // Its mutex guards everything; what follows is called with it held.
+concept TransferTarget = TransmitTarget<T> && requires(T& target, fi_addr_t handle) {
+  // Its mutex guards everything. transmit() takes it and calls set_receive_context(). What follows is called with it
+  // held.
   target.engine().mutex();
   { target.engine().progress() }
   noexcept;

@@ -30,10 +30,11 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>, public RefCounte
   int setopt(int level, int option, const void* value, size_t len) noexcept;
   ssize_t rx_size_left() noexcept;
 
- private:
-  friend ReceiveCalls;
-  SharedReceive(Domain& domain, const fi_rx_attr* attr);
+  // ReceiveTarget.
   ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
+
+ private:
+  SharedReceive(Domain& domain, const fi_rx_attr* attr);
   CompletionRoutes& routes() noexcept { return endpoints_.empty() ? no_routes_ : endpoints_.front().routes; }
 
   const Ref<Domain> domain_;

@@ -33,6 +33,17 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
   ssize_t rx_size_left() noexcept;
   ssize_t tx_size_left() noexcept;
 
+  // ReceiveTarget and TransmitTarget.
+  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
+  [[gnu::always_inline]] ssize_t transmit(const TransmitRequest& request) noexcept {
+    if (!is_small(request)) [[unlikely]]
+      return transmit_checked(request);
+    Lock lock(engine().mutex());
+    return unless_ended(request, stream_.send_small(request));
+  }
+
+  Engine& engine() noexcept { return stream_.engine(); }
+
  protected:
   TransferEndpoint(Domain& domain, const fi_info& info, void* context);
   virtual ~TransferEndpoint();
@@ -57,27 +68,17 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  Engine& engine() noexcept { return stream_.engine(); }
   const Ref<Domain> domain_;
   bool shares_memory_ = true;       // FI_OPT_SHARED_MEMORY_PERMITTED
   bool refuses_after_end_ = false;  // FI_OPT_WEFT_REFUSE_AFTER_END
 
  private:
-  friend ReceiveCalls;
-  friend TransferCalls;
-  [[gnu::always_inline]] ssize_t transmit(const TransmitRequest& request) noexcept {
-    if (!is_small(request)) [[unlikely]]
-      return transmit_checked(request);
-    Lock lock(engine().mutex());
-    return unless_ended(request, stream_.send_small(request));
-  }
   ssize_t transmit_checked(const TransmitRequest& request) noexcept;
   // `result`: of the stream.
   ssize_t unless_ended(const TransmitRequest& request, ssize_t result) noexcept {
     return result == -FI_ENOTCONN && !refuses_after_end_ ? fail_after_end(request) : result;
   }
   ssize_t fail_after_end(const TransmitRequest& request) noexcept;
-  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
 
   Ref<SharedReceive> shared_receive_;
   Ref<SharedTransmit> shared_transmit_;

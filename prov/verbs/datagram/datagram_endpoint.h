@@ -78,6 +78,17 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
     spare_group_id_ = std::move(id);
   }
 
+  // SendTarget.
+  bool is_enabled() const noexcept { return enabled_; }
+  SendQueue& sends() noexcept { return sends_; }
+  DatagramReceives& receives() noexcept { return receives_; }
+  bool aim(fi_addr_t dest) noexcept {
+    const Destination* const to = sends_.is_clear() && vector_ ? vector_->destination_of(dest) : nullptr;
+    if (to != nullptr) sends_.set_destination(*to);
+    return to != nullptr;
+  }
+  ssize_t transmit(const SendWork& work, fi_addr_t dest) noexcept;
+
  private:
   // A slot of groups_. Its count of uses makes the names of past groups invalid.
   struct GroupSlot {
@@ -121,18 +132,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
     engine().note(*this);
   }
 
-  // Messages. `aim` and `destination_of`: with the send queue's lock held.
-  friend SendCalls;
-  friend ReceiveCalls;
-  bool is_enabled() const noexcept { return enabled_; }
-  SendQueue& sends() noexcept { return sends_; }
-  DatagramReceives& receives() noexcept { return receives_; }
-  bool aim(fi_addr_t dest) noexcept {
-    const Destination* const to = sends_.is_clear() && vector_ ? vector_->destination_of(dest) : nullptr;
-    if (to != nullptr) sends_.set_destination(*to);
-    return to != nullptr;
-  }
-  ssize_t transmit(const SendWork& work, fi_addr_t dest) noexcept;
+  // With the send queue's lock held.
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
 
   const Ref<DomainServices> domain_;

@@ -4,6 +4,8 @@
 // the sources that make the tables of calls.
 #pragma once
 
+#include <concepts>
+
 #include "abi/ops.h"
 #include "objects/endpoint_options.h"
 #include "verbs/transfer/posted_receives.h"
@@ -12,10 +14,14 @@
 
 namespace weft::verbs {
 
-// T: an endpoint or a context, of which this class is a friend, with receives(): the queue, which has
-//   flags()
-//   post_list(iov, desc, count, context, flags)
-// and, for recv(), the straight calls of PostedReceives.
+// An endpoint or a context with a queue of receives, which has the straight calls of PostedReceives, too.
+template <class T>
+concept ReceiveTarget = requires(T& target, const iovec* iov, void** desc, void* context) {
+  { target.receives().post_list(iov, desc, 1, context, target.receives().flags()) }
+  noexcept->std::same_as<ssize_t>;
+};
+
+// T: a ReceiveTarget.
 template <class T>
 class ReceiveCalls : public Object<fid_ep> {
  public:
@@ -42,15 +48,26 @@ class ReceiveCalls : public Object<fid_ep> {
     return receives().post_list(&one, &desc, 1, context, receives().flags());
   }
 
-  T& self() noexcept { return static_cast<T&>(*this); }
+  T& self() noexcept {
+    static_assert(ReceiveTarget<T>);
+    return static_cast<T&>(*this);
+  }
   auto& receives() noexcept { return self().receives(); }
 };
 
-// T: an endpoint, of which this class and its base are friends, with
-//   is_enabled()           whether the queues are
-//   sends()                a SendQueue
-//   aim(dest)              whether a message may go straight, with the lock held; sets its destination
-//   transmit(work, dest)   posts any message
+template <class T>
+concept SendTarget = ReceiveTarget<T> && requires(T& target, const SendWork& work, fi_addr_t dest) {
+  // Whether the queues are enabled.
+  { target.is_enabled() } -> std::same_as<bool>;
+  { target.sends() } -> std::same_as<SendQueue&>;
+  // Whether a message may go straight; sets its destination. The caller holds the lock of sends().
+  { target.aim(dest) } -> std::same_as<bool>;
+  // Posts any message.
+  { target.transmit(work, dest) }
+  noexcept->std::same_as<ssize_t>;
+};
+
+// T: a SendTarget.
 template <class T>
 class SendCalls : public ReceiveCalls<T> {
  public:
@@ -135,7 +152,10 @@ class SendCalls : public ReceiveCalls<T> {
     return self().transmit(work, dest);
   }
 
-  T& self() noexcept { return static_cast<T&>(*this); }
+  T& self() noexcept {
+    static_assert(SendTarget<T>);
+    return static_cast<T&>(*this);
+  }
   SendQueue& sends() noexcept { return self().sends(); }
 };
 

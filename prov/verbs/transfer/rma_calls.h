@@ -7,8 +7,8 @@
 
 namespace weft::verbs {
 
-// T: an endpoint, of which this class and its bases are friends, with sends() as for SendCalls, and takes_cq_data():
-// completion data may go with writes, since the peer posts receives for it (FI_RX_CQ_DATA).
+// T: a SendTarget with takes_cq_data(): completion data may go with writes, since the peer posts receives for it
+// (FI_RX_CQ_DATA).
 template <class T>
 class RmaCalls : public SendCalls<T> {
  public:

@@ -46,12 +46,13 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>,
   int setopt(int level, int option, const void* value, size_t len) noexcept;
   ssize_t rx_size_left() noexcept;
 
+  // ReceiveTarget.
+  SharedReceive& receives() noexcept { return *this; }
+  ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
+
  private:
-  friend ReceiveCalls;
   SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept;
   Status create(size_t size, size_t iov) noexcept;
-  ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
-  SharedReceive& receives() noexcept { return *this; }
 
   const Ref<DomainServices> domain_;
 };

@@ -33,6 +33,16 @@ class TransferEndpoint : public AtomicCalls<TransferEndpoint, RmaCalls<TransferE
   size_t atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   uint64_t default_flags() noexcept { return sends_.flags(); }
 
+  // For RmaCalls, and SendTarget.
+  bool is_enabled() const noexcept { return enabled_; }
+  bool takes_cq_data() const noexcept { return takes_cq_data_; }
+  SendQueue& sends() noexcept { return sends_; }
+  ReceiveQueue& receives() noexcept { return receives_; }
+  bool aim(fi_addr_t) const noexcept { return sends_.is_clear(); }
+  ssize_t transmit(const SendWork& work, fi_addr_t) noexcept {
+    return work.must_be_delivered() ? sends_.post_delivered(work) : sends_.post(work);
+  }
+
   // Constant once the endpoint is enabled, except for counters.
   CompletionRoutes routes{*this};
 
@@ -77,18 +87,6 @@ class TransferEndpoint : public AtomicCalls<TransferEndpoint, RmaCalls<TransferE
   const Ref<DomainServices> domain_;
 
  private:
-  friend RmaCalls;
-  friend SendCalls;
-  friend ReceiveCalls;
-  bool is_enabled() const noexcept { return enabled_; }
-  bool takes_cq_data() const noexcept { return takes_cq_data_; }
-  SendQueue& sends() noexcept { return sends_; }
-  ReceiveQueue& receives() noexcept { return receives_; }
-  bool aim(fi_addr_t) const noexcept { return sends_.is_clear(); }
-  ssize_t transmit(const SendWork& work, fi_addr_t) noexcept {
-    return work.must_be_delivered() ? sends_.post_delivered(work) : sends_.post(work);
-  }
-
   TransferSizes sizes_;
   const uint64_t caps_;
   SendQueue sends_;
