@@ -158,11 +158,11 @@ bool DatagramSocket::accept(std::byte* bytes, std::size_t len, std::size_t segme
   if (is_group_ && receiver_.is_own(source)) return false;
   const fi_addr_t name = receiver_.name_of(source);
   if (segment == 0 || len <= segment) {
-    receiver_.received({bytes, len}, source, name, this);
+    receiver_.received({bytes, len}, source, name, is_group_, this);
     return false;
   }
   for (std::size_t at = 0; at < len; at += segment)
-    receiver_.received({bytes + at, std::min(segment, len - at)}, source, name, this);
+    receiver_.received({bytes + at, std::min(segment, len - at)}, source, name, is_group_, this);
   return true;
 }
 

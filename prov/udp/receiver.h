@@ -21,21 +21,23 @@ namespace weft::udp {
 class KeptDatagrams {
  public:
   // `origin`: the socket that it was read from. If memory runs out the datagram is lost.
-  void push(std::span<const std::byte> datagram, const Address& source, const void* origin) noexcept try {
+  void push(std::span<const std::byte> datagram, const Address& source, bool multicast, const void* origin) noexcept
+      try {
     kept_.reserve(kept_.size() + 1);
     bytes_.insert(bytes_.end(), datagram.begin(), datagram.end());
-    kept_.push_back({source, origin, bytes_.size() - datagram.size(), datagram.size()});
+    kept_.push_back({source, multicast, origin, bytes_.size() - datagram.size(), datagram.size()});
   } catch (const std::bad_alloc&) {
   }
   bool empty() const noexcept { return next_ == kept_.size(); }
   struct Kept {
     std::span<const std::byte> datagram;
     Address source;
+    bool multicast;
   };
   // The oldest one; valid until the next call except drop_first().
   Kept first() const noexcept {
     const Place& place = kept_[next_];
-    return {{bytes_.data() + place.at, place.len}, place.source};
+    return {{bytes_.data() + place.at, place.len}, place.source, place.multicast};
   }
   void drop_first() noexcept {
     ++next_;
@@ -52,6 +54,7 @@ class KeptDatagrams {
  private:
   struct Place {
     Address source;
+    bool multicast;
     const void* origin;
     std::size_t at, len;  // where its bytes are
   };
@@ -81,13 +84,16 @@ class Receiver {
     if (const ssize_t result = queue.post(request); result != 0) return result;
     while (!kept_.empty() && !queue.empty()) {
       const KeptDatagrams::Kept kept = kept_.first();
-      queue.deliver(kept.datagram, {.len = kept.datagram.size(), .name = name_of(kept.source)}, routes_);
+      queue.deliver(kept.datagram,
+                    {.len = kept.datagram.size(), .name = name_of(kept.source), .multicast = kept.multicast}, routes_);
       kept_.drop_first();
     }
     return 0;
   }
-  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name, const void* from) noexcept {
-    if (!queue.deliver(datagram, {.len = datagram.size(), .name = name}, routes_)) kept_.push(datagram, source, from);
+  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name, bool multicast,
+                const void* from) noexcept {
+    if (!queue.deliver(datagram, {.len = datagram.size(), .name = name, .multicast = multicast}, routes_))
+      kept_.push(datagram, source, multicast, from);
   }
   // The next datagram, already in queue.lone_buffer().
   void received_in_place(std::size_t len, const Address& source) noexcept {

@@ -11,6 +11,15 @@ namespace weft::udp {
 // Datagrams are not acknowledged, and have no room for completion data.
 constexpr uint64_t kUnsupported = kUnsupportedLevels | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA;
 
+namespace {
+
+// The flags of a message's completion.
+uint64_t flags_of(const TransmitRequest& message) noexcept {
+  return FI_SEND | FI_MSG | (message.flags & FI_MULTICAST);
+}
+
+}  // namespace
+
 // The first message of a round is sent at once; later ones are gathered until the application makes progress, if it
 // always does so soon (docs/decisions/0001). Injected messages have left when the call returns.
 ssize_t Endpoint::transmit(const TransmitRequest& message) noexcept {
@@ -54,7 +63,7 @@ ssize_t Endpoint::send_now(const TransmitRequest& message, const Address& to) no
   }
   if (result < 0) return result;
   const bool report = !message.silent && routes_.reports_sent(message.flags);
-  routes_.transmitted(FI_SEND | FI_MSG, message.context, report);
+  routes_.transmitted(flags_of(message), message.context, report);
   return 0;
 }
 
@@ -70,6 +79,7 @@ ssize_t Endpoint::gather(const TransmitRequest& message, const Address& to, std:
   outgoing.iov_count = static_cast<std::uint32_t>(message.iov.size());
   outgoing.len = static_cast<std::uint32_t>(len);
   outgoing.context = message.context;
+  outgoing.flags = flags_of(message);
   outgoing.report = routes_.reports_sent(message.flags);
   engine().add_unsent(*this);
   return 0;

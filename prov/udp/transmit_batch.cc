@@ -69,9 +69,9 @@ void TransmitBatch::finish(std::size_t count, int error, CompletionRoutes& route
   for (; count != 0; --count) {
     const Outgoing& message = slot(head_++);
     if (error == 0)
-      routes.transmitted(FI_SEND | FI_MSG, message.context, message.report);
+      routes.transmitted(message.flags, message.context, message.report);
     else
-      routes.transmit_failed(FI_SEND | FI_MSG, message.context, error, error);
+      routes.transmit_failed(message.flags, message.context, error, error);
   }
 }
 

@@ -23,7 +23,8 @@ struct Outgoing {
   std::uint32_t iov_count = 0;
   std::uint32_t len = 0;
   void* context = nullptr;
-  bool report = true;  // write a completion on success; failures are always reported
+  std::uint64_t flags = FI_SEND | FI_MSG;  // flags of the completion
+  bool report = true;                      // write a completion on success; failures are always reported
 };
 
 // The kernel has no room at present: the call is repeated later, this is not an error.

@@ -32,6 +32,7 @@ struct Envelope {
   bool tagged = false;
   bool has_data = false;
   bool ignores_tag = false;  // matches untagged receives although it is tagged: the endpoint has no FI_TAGGED
+  bool multicast = false;    // datagrams: it was sent to a group
   std::uint8_t context = 0;  // index of the receive context; see rdm::ReceiveSide::set_contexts()
 
   bool matches_by_tag() const noexcept { return tagged && !ignores_tag; }

@@ -213,6 +213,7 @@ class ReceiveQueue {
     void* const context = receive.context;
     std::uint64_t flags =
         FI_RECV | (envelope.tagged ? FI_TAGGED : FI_MSG) | (envelope.has_data ? FI_REMOTE_CQ_DATA : 0);
+    if constexpr (requires { M::kTakesMulticasts; }) flags |= envelope.multicast ? FI_MULTICAST : 0;
     const bool many = receive.takes_many();
     const bool last = !many || (--receive.arriving == 0 && receive.retired);
     if (many && last) [[unlikely]] {
@@ -254,6 +255,7 @@ class Fifo {
   struct Receive : ListHook<Receive>, PostedReceive {
     static std::uint64_t tag() noexcept { return 0; }
   };
+  static constexpr bool kTakesMulticasts = true;
 
   void post(Receive& receive, const Wanted&) noexcept { posted_.push_back(receive); }
   Receive* match(const Envelope&) noexcept { return first(); }

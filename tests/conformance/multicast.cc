@@ -463,6 +463,23 @@ TEST_P(Multicast, SourceIsReportedAndCanBeAnswered) {
   speaker.expect_message(5);
 }
 
+TEST_P(Multicast, CompletionsHaveTheFlag) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), receiver(fabric);
+  for (Member* member : {&speaker, &receiver}) member->join(group_address(here, 0, kPort));
+  const fi_addr_t peer = speaker.end.insert(receiver.end.address());
+  speaker.out.fill_pattern(7);
+  for (const uint64_t flag : {FI_MULTICAST, 0ULL}) {
+    ASSERT_EQ(receiver.post(), 0);
+    const ssize_t sent =
+        flag != 0 ? send_to_group(*speaker.end, speaker.out, kSize, speaker.mc.get(), &speaker.sent)
+                  : fi_send(speaker.end->ep(), speaker.out.data(), kSize, speaker.out.desc(), peer, &speaker.sent);
+    ASSERT_EQ(sent, 0);
+    EXPECT_EQ(speaker.end->tx().wait().entry.flags, FI_SEND | FI_MSG | flag);
+    EXPECT_EQ(receiver.end->rx().wait().entry.flags, FI_RECV | FI_MSG | flag);
+  }
+}
+
 TEST_P(Multicast, BurstArrivesInOrder) {
   MULTICAST_FABRIC(fabric);
   constexpr unsigned kCount = 200;

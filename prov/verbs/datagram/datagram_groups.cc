@@ -36,6 +36,7 @@ ssize_t DatagramEndpoint::transmit(const SendWork& work, fi_addr_t destination) 
     return -FI_EINVAL;
   SendWork addressed = work;
   addressed.flags &= ~FI_FENCE;  // a fence has no effect on datagrams
+  addressed.kind |= static_cast<uint32_t>(work.flags & FI_MULTICAST);
   addressed.to = *to;
   return sends_.post_locked(addressed);
 }

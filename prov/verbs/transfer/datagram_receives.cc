@@ -90,9 +90,9 @@ bool DatagramReceives::is_own_to_group(std::uint32_t slot) const noexcept {
          std::any_of(own_gids_.begin(), own_gids_.end(), [&](const ibv_gid& own) { return own == route.source; });
 }
 
-fi_addr_t DatagramReceives::source_of(const std::byte* header, std::uint32_t qp_number) const noexcept {
+fi_addr_t DatagramReceives::source_of(const RouteHeader& route, std::uint32_t qp_number) const noexcept {
   Peer peer;
-  peer.gid = RouteHeader::read(header).source;
+  peer.gid = route.source;
   peer.to.qp_number = qp_number;
   return sources_->source(peer);
 }

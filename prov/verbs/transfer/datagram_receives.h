@@ -192,7 +192,7 @@ class DatagramReceives {
   // A message with route header and our queue pair's number as its source, which other hosts may also use: whether a
   // group has returned our own message.
   bool is_own_to_group(std::uint32_t slot) const noexcept;
-  fi_addr_t source_of(const std::byte* header, std::uint32_t qp_number) const noexcept;
+  fi_addr_t source_of(const RouteHeader& route, std::uint32_t qp_number) const noexcept;
 
   CompletionRoutes& routes_;
   const size_t prefix_;
@@ -229,7 +229,11 @@ template <class Routes>
   const std::byte* const bytes = buffers_.bytes(arrival.slot);
   const size_t skipped = DatagramBuffers::kHeader - prefix_;
   messages::Envelope envelope{.data = arrival.data, .len = arrival.len - skipped, .has_data = arrival.has_data};
-  if (sources_ != nullptr && arrival.has_header) envelope.name = source_of(bytes, arrival.source_qp);
+  if (sources_ != nullptr && arrival.has_header) {
+    const RouteHeader route = RouteHeader::read(bytes);
+    envelope.name = source_of(route, arrival.source_qp);
+    envelope.multicast = route.to_group;
+  }
   receives_.deliver({bytes + skipped, envelope.len}, envelope, to);
   buffers_.give_back(arrival.slot, qp_);
 }

@@ -12,7 +12,8 @@ namespace {
 class KeptDatagramsTest : public testing::Test {
  protected:
   void push(const std::string& text, const void* origin = nullptr) {
-    kept.push(std::as_bytes(std::span(text)), Address::loopback(AF_INET, static_cast<uint16_t>(text.size())), origin);
+    kept.push(std::as_bytes(std::span(text)), Address::loopback(AF_INET, static_cast<uint16_t>(text.size())), false,
+              origin);
   }
   std::string pop() {
     const KeptDatagrams::Kept first = kept.first();
