@@ -13,6 +13,7 @@
 #include "objects/peer_memory.h"
 #include "rdm/linked_peer.h"
 #include "rxm/domain.h"
+#include "rxm/logging.h"
 #include "rxm/operations.h"
 #include "rxm/remote_count.h"
 
@@ -135,7 +136,10 @@ class Buffers {
   std::size_t size() const noexcept { return size_; }
   // nullptr when memory runs out.
   Buffer* take() noexcept {
-    if (free_.empty() && !grow()) return nullptr;
+    if (free_.empty() && !grow()) {
+      log_lack_of_memory();
+      return nullptr;
+    }
     return &free_.pop_front();
   }
   static void give_back(Buffer& buffer) noexcept { buffer.pool->free_.push_front(buffer); }

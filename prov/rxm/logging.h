@@ -10,4 +10,10 @@ namespace weft::rxm {
 // Constant except for `context`, which the core writes.
 fi_provider& provider() noexcept;
 
+// Memory has run out. What needs it is not lost: it waits, and is tried again with each round of progress.
+[[gnu::noinline, gnu::cold]] inline void log_lack_of_memory() noexcept {
+  FI_WARN_SPARSE(&provider(), FI_LOG_EP_DATA,
+                 "no memory for messages, which wait until there is some: see ulimit -v and ulimit -l\n");
+}
+
 }  // namespace weft::rxm

@@ -12,6 +12,7 @@
 #include "fake_rdma.h"
 #include "log_capture.h"
 #include "reliable_end.h"
+#include "without_devices.h"
 
 namespace faults_reliable_test {
 
@@ -112,6 +113,22 @@ TEST_F(FaultsReliable, EachCallFailsOnce) {
   }
   EXPECT_GT(reached, runs / 2);
   std::printf("%d runs, the failing call was reached in %d\n", runs, reached);
+}
+
+class FaultsLockedMemory : public WithoutDevices {};
+
+// The limit (ulimit -l) leaves room for the first packets only.
+TEST_F(FaultsLockedMemory, MessagesThatWaitForMemoryAreLogged) {
+  const LogCapture log;
+  fake::DeviceConfig config;
+  config.lockable_bytes = 600'000;
+  fake::add_device(config);
+  ReliableEnd end;
+  ASSERT_TRUE(end.open() && end.receive(64, 1) && end.send(64, 1));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!log.has("no memory for messages") && std::chrono::steady_clock::now() < limit) end.progress();
+  EXPECT_TRUE(log.has("no memory for messages")) << log.text();
+  end.close();
 }
 
 }  // namespace faults_reliable_test

@@ -225,6 +225,7 @@ Unexpected* Receiver::keep(Channel& channel, const rdm::Envelope& envelope, std:
   std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
   if (message != nullptr && payload != 0) message->payload.reset(new (std::nothrow) std::byte[payload]);
   if (message == nullptr || (payload != 0 && message->payload == nullptr)) {
+    log_lack_of_memory();
     starved_ = true;
     return nullptr;
   }

@@ -176,6 +176,7 @@ static std::size_t drop_empty(std::span<iovec> pieces) noexcept {
   kept.silent = request.silent || !kept.routes->reports_sent(request.flags);
   const bool copied = transmit->has_flag(FI_INJECT) && len != 0 && request.operation < Operation::kUpdate;
   if (copied && !gather_copy(*transmit)) {
+    log_lack_of_memory();
     transmits_.give_back(transmit);
     return nullptr;
   }
