@@ -88,16 +88,25 @@ Status Endpoint::bind_queue(CompletionQueue& queue, uint64_t flags) noexcept {
 Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   const uint64_t remote = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE);
   if (remote != 0 && !services_.domain.counts_accesses()) return Status(-FI_ENOSYS);
+  struct Count {
+    uint64_t flag;
+    std::unique_ptr<RemoteCount>& place;
+    std::unique_ptr<RemoteCount> made;
+  } counts[] = {{FI_REMOTE_READ, services_.remote_reads, nullptr}, {FI_REMOTE_WRITE, services_.remote_writes, nullptr}};
+  // Opened before anything is bound: a failure must leave the counter free.
+  for (Count& each : counts) {
+    if ((remote & each.flag) == 0) continue;
+    auto opened = RemoteCount::open(services_.domain.lower(), counter);
+    if (!opened) return opened.error();
+    each.made = std::move(*opened);
+  }
   if (Status status = EndpointBase::bind_counter(counter, flags); !status.ok()) return status;
-  for (const auto& [flag, place] :
-       {std::pair(FI_REMOTE_READ, &services_.remote_reads), std::pair(FI_REMOTE_WRITE, &services_.remote_writes)}) {
-    if ((remote & flag) == 0) continue;
-    auto count = RemoteCount::open(services_.domain.lower(), counter);
-    if (!count) return count.error();
+  for (Count& each : counts) {
+    if (each.made == nullptr) continue;
     for (Channel& channel : services_.channels)
-      if (const int error = fi_ep_bind(channel.ep, (*count)->all(), flag); error != 0) return Status(error);
-    *place = std::move(*count);
-    engine().add(**place);
+      if (const int error = fi_ep_bind(channel.ep, each.made->all(), each.flag); error != 0) return Status(error);
+    each.place = std::move(each.made);
+    engine().add(*each.place);
   }
   return {};
 }
