@@ -145,4 +145,30 @@ TEST_F(FaultsDevice, DeviceEventsInEachState) {
   }
 }
 
+// librdmacm has one context of a device for the whole process.
+TEST_F(FaultsDevice, EventsOfQueuesThatTheProgramHasItselfAreNotOurs) {
+  ends::TwoEnds both;
+  ASSERT_TRUE(both.open() && both.connect());
+  ASSERT_TRUE(both.wait([&] { return both.client.established() && both.server.established(); }));
+  ibv_context* const context = fake::queue_pairs().front()->context;
+  const uint64_t theirs[8] = {};
+  ibv_pd* const pd = ibv_alloc_pd(context);
+  ibv_cq* const cq = ibv_create_cq(context, 4, const_cast<uint64_t*>(theirs), nullptr, 0);
+  ibv_qp_init_attr attr{};
+  attr.qp_context = const_cast<uint64_t*>(theirs);
+  attr.send_cq = attr.recv_cq = cq;
+  attr.qp_type = IBV_QPT_RC;
+  attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  ibv_qp* const qp = ibv_create_qp(pd, &attr);
+  ASSERT_NE(qp, nullptr);
+  fake::raise(qp, IBV_EVENT_COMM_EST);
+  fake::raise(cq, IBV_EVENT_CQ_ERR);
+  EXPECT_FALSE(both.wait([&] { return both.client.terminals + both.server.terminals != 0; }, 100));
+  EXPECT_EQ(ibv_destroy_qp(qp) + ibv_destroy_cq(cq) + ibv_dealloc_pd(pd), 0);
+  both.client.close_endpoint(both);
+  both.expect_ended();
+  both.close();
+  EXPECT_EQ(both.verdict(), "");
+}
+
 }  // namespace faults_events_test

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/standard_descriptors.h"
+#include "verbs/device/event_targets.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -250,11 +251,11 @@ void CmEngine::run_async_events(Watched& watched) noexcept {
       case IBV_EVENT_QP_ACCESS_ERR:
       case IBV_EVENT_COMM_EST:
         // The queue pair's destruction waits for the acknowledgement below, so its owner is alive.
-        if (event.element.qp->qp_context != nullptr)
+        if (EventTargets::contains(event.element.qp->qp_context))
           static_cast<CmHandler*>(event.element.qp->qp_context)->on_qp_event(event.event_type);
         break;
       case IBV_EVENT_CQ_ERR:
-        if (event.element.cq->cq_context != nullptr)
+        if (EventTargets::contains(event.element.cq->cq_context))
           static_cast<OverrunHandler*>(event.element.cq->cq_context)->on_overrun();
         break;
       case IBV_EVENT_DEVICE_FATAL:

@@ -4,6 +4,7 @@
 #include "verbs/connection/endpoint.h"
 
 #include "objects/attributes.h"
+#include "verbs/device/event_targets.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -150,6 +151,7 @@ Status Endpoint::create_queue_pair() noexcept {
   if (fresh) {
     ibv_qp_init_attr wanted = qp_attributes();
     wanted.qp_context = static_cast<CmHandler*>(this);
+    if (Status status = EventTargets::add(wanted.qp_context); !status.ok()) return status;
     errno = 0;
     qp_.reset(ibv_create_qp(domain_->pd(), &wanted));
     if (qp_ == nullptr) return Status::last_errno();

@@ -8,6 +8,7 @@
 
 #include "verbs/connection/endpoint.h"
 #include "verbs/device/device.h"
+#include "verbs/device/event_targets.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -81,6 +82,7 @@ int Endpoint::close() {
     if (transfers_enabled()) abandon();
     engine().forget(*this);  // the queue pair may have raised events until it was destroyed
   }
+  EventTargets::remove(static_cast<CmHandler*>(this));
   release_events(events_, engine(), abi.fid);
   delete this;
   return 0;

@@ -16,6 +16,7 @@
 #include "objects/info.h"
 #include "objects/sentence.h"
 #include "verbs/datagram/multicast_group.h"
+#include "verbs/device/event_targets.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -88,6 +89,7 @@ int DatagramEndpoint::close() {
     receives_.end();
     engine().forget(*this);
   }
+  EventTargets::remove(static_cast<CmHandler*>(this));
   release_events(events_, engine(), abi.fid);
   delete this;
   return 0;
@@ -160,6 +162,7 @@ Status DatagramEndpoint::create_queue_pair() noexcept {
     if (Status status = receives_.open(domain_->pd(), longest); !status.ok()) return status;
     ibv_qp_init_attr wanted = sizes_.queue_pair(routes_, IBV_QPT_UD);
     wanted.qp_context = static_cast<CmHandler*>(this);
+    if (Status status = EventTargets::add(wanted.qp_context); !status.ok()) return status;
     errno = 0;
     qp_handle_.reset(ibv_create_qp(domain_->pd(), &wanted));
     if (qp_handle_ == nullptr) return Status::last_errno();

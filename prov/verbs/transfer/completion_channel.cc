@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/standard_descriptors.h"
+#include "verbs/device/event_targets.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
 
@@ -37,6 +38,8 @@ CompletionChannel::~CompletionChannel() {
   domain_.progress().remove(*this);
   // Destroying the device queue would wait for unacknowledged events.
   if (cq_ != nullptr && unacknowledged_ != 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
+  cq_.reset();
+  EventTargets::remove(static_cast<OverrunHandler*>(this));
 }
 
 Status CompletionChannel::create(const fi_cq_attr& attr) {
@@ -50,6 +53,7 @@ Status CompletionChannel::create(const fi_cq_attr& attr) {
   const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
   const size_t asked = attr.size != 0 ? attr.size : kFirstEntries;
   const auto entries = static_cast<unsigned>(std::min<size_t>(asked, most));
+  if (Status status = EventTargets::add(static_cast<OverrunHandler*>(this)); !status.ok()) return status;
   const auto make = [&](unsigned size) {
     cq_.reset(
         ibv_create_cq(context, static_cast<int>(size), static_cast<OverrunHandler*>(this), events_.get(), vector));
