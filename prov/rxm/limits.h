@@ -15,6 +15,8 @@ inline constexpr std::size_t kDefaultQueueSize = 2048;  // operations outstandin
 inline constexpr std::size_t kDefaultEagerLimit = 16384;
 // A message of up to this many eager packets is cut into segments; a longer one is a rendezvous.
 inline constexpr std::size_t kMaxSegments = 8;
+// No longer message is cut into segments, whatever the parameter: a peer may accept no more.
+inline constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
 
 // The lower provider shall copy packets of up to this size (inject_size), if it can: eager packets, else short ones.
 inline constexpr std::size_t kEagerPacket = sizeof(PacketHeader) + kDefaultEagerLimit;

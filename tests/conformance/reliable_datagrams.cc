@@ -88,6 +88,17 @@ TEST_P(ReliableDatagrams, LongestMessageArrivesOverEveryProtocol) {
     }
 }
 
+TEST_P(ReliableDatagrams, LimitOfSegmentedMessagesMayBeLarge) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const Parameter limit("FI_OFI_RXM_SAR_LIMIT", "33554432");
+  Fabric fabric(target());
+  Pair pair(fabric);
+  const size_t longest = fabric.length_up_to(20 << 20);
+  for (const size_t length : {16ul << 20, (16ul << 20) + 1, 20ul << 20})
+    for (const bool expected : {true, false})
+      if (length <= longest) expect_arrival(pair.a(), pair.b(), pair.a().peer, length, true, expected);
+}
+
 TEST_P(ReliableDatagrams, LongMessagesMayBeWrittenByTheirSender) {
   RELIABLE_DATAGRAMS_ONLY();
   const Parameter writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");

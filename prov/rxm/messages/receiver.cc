@@ -18,12 +18,8 @@
 namespace weft::rxm {
 namespace {
 
-// Bytes of a message in segments. An unexpected one is kept whole, so its size must be bounded.
-constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
-// Messages of a peer whose segments arrive at once, and the bytes that unexpected ones among them may lack: memory for
-// these is counted when the first segment arrives. Senders send one message after the other.
+// Messages of a peer whose segments arrive at once. Senders send one message after the other.
 constexpr unsigned kMaxAssemblies = 64;
-constexpr std::size_t kMaxMissing = kMaxAssembled;
 
 // False for an invalid packet. `payload` follows the packet header; `limit`: bytes that a response has room for.
 bool read_request(const PacketHeader& header, const std::byte* payload, std::size_t len, std::size_t limit,
@@ -369,7 +365,7 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len)
     return protocol_error(channel, "segment of an unknown message");
   if (assembly == nullptr &&
-      (pending == kMaxAssemblies || missing > kMaxMissing - std::min(kMaxMissing, header.op.size)))
+      (pending == kMaxAssemblies || missing > max_assembled() - std::min(max_assembled(), header.op.size)))
     return protocol_error(channel, "too many messages in segments at once");
   if (assembly == nullptr) assembly = begin_assembly(channel, header);
   if (assembly == nullptr) return;
@@ -391,7 +387,7 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
 
 // nullptr after a protocol error.
 Assembly* Receiver::begin_assembly(Channel& channel, const PacketHeader& header) noexcept {
-  const bool fits = header.op.size <= kMaxAssembled;
+  const bool fits = header.op.size <= max_assembled();
   std::unique_ptr<Assembly> assembly(fits ? new (std::nothrow) Assembly : nullptr);
   if (assembly == nullptr) {
     if (fits)

@@ -3,6 +3,8 @@
 // it is used.
 #pragma once
 
+#include <algorithm>
+
 #include "rxm/messages/posted_buffers.h"
 #include "rxm/messages/rendezvous.h"
 
@@ -38,6 +40,12 @@ class Receiver final : public rdm::Protocol {
   void handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_eager(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  // Bytes of a message in segments, and bytes that unexpected ones among the arriving ones may lack: such a message is
+  // kept whole, and its memory is counted when the first segment arrives. Peers on libfabric have the same parameter,
+  // and no other limit.
+  std::size_t max_assembled() const noexcept {
+    return std::max(kMaxAssembled, services_.domain.fabric().parameters.segment_limit);
+  }
   bool may_be_message(Channel& channel, const OpHeader& op) noexcept;
   rdm::Envelope envelope_of(Peer& peer, const OpHeader& op) noexcept {
     const bool tagged = op.op == PacketOp::kTagged;

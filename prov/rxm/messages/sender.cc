@@ -53,7 +53,7 @@ bool waits_for_atomics(const Transmit& transmit) noexcept {
 Sender::Sender(EndpointServices& services, Packets& packets) noexcept
     : services_(services),
       packets_(packets),
-      segment_limit_(services.domain.fabric().parameters.segment_limit),
+      segment_limit_(std::min(services.domain.fabric().parameters.segment_limit, kMaxAssembled)),
       max_message_(services.domain.lower_info().ep_attr->max_msg_size),
       short_message_(std::min({kStackPacket - sizeof(PacketHeader), services.eager_limit, max_message_})) {}
 
