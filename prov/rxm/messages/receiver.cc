@@ -279,6 +279,7 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
   if (message.dead) {
     receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
   } else if (message.rendezvous) {
+    List<Unexpected>::unlink(message);  // fetching may close the connection: see discard()
     rendezvous_.fetch(*message.channel, message.message, message.place, envelope, delivery);
   } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
     assembly->unexpected = nullptr;
@@ -295,6 +296,8 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
 void Receiver::discard(rdm::Message& discarded) noexcept {
   auto& message = static_cast<Unexpected&>(discarded);
   if (message.assembly != nullptr) message.assembly->unexpected = nullptr;
+  // Without memory for the answer the connection is closed. Then on_closed() must not find the message.
+  List<Unexpected>::unlink(message);
   if (message.rendezvous && !message.dead)
     packets_.post_control(*message.channel, PacketType::kReadDone, message.message);
   delete &message;
