@@ -41,7 +41,7 @@ class AtomicCalls : public Base {
     const OneIoc operand(buf, count);
     const OneRange range(addr, operand, key);
     AtomicRequest made = request(AtomicKind::kUpdate, datatype, op, operand, range, dest, nullptr);
-    made.flags &= ~FI_COMPLETION;
+    made.flags = (made.flags & ~FI_COMPLETION) | FI_INJECT;
     made.silent = true;
     return submit(made);
   }

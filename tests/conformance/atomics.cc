@@ -2,6 +2,7 @@
 // Atomic operations: offered ones work and are atomic, all others are refused and change nothing; fi_atomic(3).
 #include <rdma/fi_atomic.h>
 
+#include <atomic>
 #include <thread>
 
 #include "fixture/driver.h"
@@ -499,6 +500,40 @@ TEST_P(Atomics, RepeatedCallsFindRoom) {
   ASSERT_EQ(scene.fetch(FI_SUM), 0);
   scene.expect_done();
   EXPECT_EQ(scene.result(), kTimes);
+}
+
+// The target makes its first progress after the call and the close have begun.
+TEST_P(Atomics, InjectedUpdatesArriveAlthoughTheirEndpointCloses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  const HintsEditor safe = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA | FI_ATOMIC;
+    hints.domain_attr->threading = FI_THREAD_SAFE;
+  };
+  if (!Fabric::offers(target(), safe)) GTEST_SKIP() << "no atomic operations";
+  Fabric theirs(target(), safe);
+  DatagramEnd receiver(theirs);
+  Buffer remote(theirs, 8, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+  std::atomic_ref<uint64_t> value(*reinterpret_cast<uint64_t*>(remote.data()));
+  value = 0;
+  const auto deadline = after(kPatience);
+  std::jthread reader([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    while (value == 0 && Clock::now() < deadline) receiver->rx().read();
+  });
+  {
+    Fabric ours(target(), safe);
+    DatagramEnd sender(ours);
+    const fi_addr_t peer = sender.insert(receiver.address());
+    const uint64_t one = 1;
+    ssize_t rc = 0;
+    while ((rc = fi_inject_atomic(sender->ep(), &one, 1, peer, remote.remote_address(), remote.key(), FI_UINT64,
+                                  FI_SUM)) == -FI_EAGAIN)
+      sender->tx().read();
+    EXPECT_EQ(rc, 0);
+  }
+  reader.join();
+  EXPECT_EQ(value.load(), 1u);
 }
 
 }  // namespace atomics

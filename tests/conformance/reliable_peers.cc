@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable datagrams and many peers: hundreds that start at once, one that is killed in the middle; fi_endpoint(3)
 // (FI_EP_RDM), fi_av(3).
+#include <rdma/fi_atomic.h>
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -267,7 +267,9 @@ void TransmitSide::flush_queued() noexcept {
 }
 
 bool TransmitSide::holds_injected() noexcept {
-  const auto injected = [](const Transmit& record) { return record.then == Then::kComplete && !record.report; };
+  const auto injected = [](const Transmit& record) {
+    return (record.then == Then::kComplete || record.then == Then::kAwaitAtomic) && !record.report;
+  };
   for (const Transmit& record : sending_)
     if (injected(record)) return true;
   for (const Transmit& record : queue_)
