@@ -63,7 +63,7 @@ class Query {
            const Interface& interface) const;
   void add_source(std::vector<IpCandidate>& list, const Address& source, const Address& destination) const;
   void add_route(std::vector<IpCandidate>& list, const Address& destination) const;
-  void add_each_interface(std::vector<IpCandidate>& list, int family, uint16_t port) const;
+  void add_each_interface(std::vector<IpCandidate>& list, int family, uint16_t port, const Address& destination) const;
 
   const IpProvider& how_;
   const fi_info* const hints_;
@@ -136,7 +136,7 @@ void Query::add(std::vector<IpCandidate>& list, const Address& source, const Add
 }
 
 void Query::add_source(std::vector<IpCandidate>& list, const Address& source, const Address& destination) const {
-  if (source.is_any() && one_interface_) return add_each_interface(list, source.family(), source.port());
+  if (source.is_any() && one_interface_) return add_each_interface(list, source.family(), source.port(), destination);
   if (const Interface* interface = interface_of(source)) return add(list, source, destination, *interface);
   const bool is_wildcard = source.is_any() && !interfaces_.empty();
   if (is_wildcard || (!one_interface_ && is_bindable(source)))
@@ -144,12 +144,13 @@ void Query::add_source(std::vector<IpCandidate>& list, const Address& source, co
   refuse(fmt::format("{} is not an address of this host or of the interface asked for", source.host_string()));
 }
 
-void Query::add_each_interface(std::vector<IpCandidate>& list, int family, uint16_t port) const {
+void Query::add_each_interface(std::vector<IpCandidate>& list, int family, uint16_t port,
+                               const Address& destination) const {
   for (const Interface& interface : interfaces_) {
     if (family != AF_UNSPEC && interface.address.family() != family) continue;
     Address source = interface.address;
     source.set_port(port);
-    add(list, source, Address(), interface);
+    add(list, source, destination, interface);
   }
 }
 
@@ -175,7 +176,7 @@ std::vector<IpCandidate> Query::candidates() const {
   std::vector<IpCandidate> list;
   named_.pair([&](const Address& source, const Address& destination) { add_source(list, source, destination); },
               [&](const Address& destination) { add_route(list, destination); },
-              [&] { add_each_interface(list, AF_UNSPEC, 0); });
+              [&] { add_each_interface(list, AF_UNSPEC, 0, Address()); });
   return list;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // An info that says more than the answer of fi_getinfo: endpoints and contexts are not opened beyond the provider's
-// limits; and fi_enable after a failure; fi_endpoint(3).
+// limits; and fi_enable after a failure; fi_endpoint(3). The destination in an info; fi_getinfo(3).
 #include <rdma/fi_endpoint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -191,6 +192,26 @@ TEST_P(EndpointInfo, ScalableEndpointsAndContextsAreNotOpenedBeyondTheLimits) {
   rx.iov_limit += 1000;
   EXPECT_EQ(open_tx(), -FI_ENODATA);
   EXPECT_EQ(open_rx(), -FI_ENODATA);
+}
+
+// The domain names the interface, so the source is its address.
+TEST_P(EndpointInfo, AnySourceOfANamedDomainKeepsTheDestination) {
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "each device has addresses of its own";
+  Fabric fabric(target());
+  const Address here = Address::numeric(target().address, 0);
+  const Address any = Address::numeric(here.storage.ss_family == AF_INET ? "0.0.0.0" : "::", 0);
+  const InfoPtr hints = hints_for(target(), [&](fi_info& h) {
+    free(h.domain_attr->name);
+    h.domain_attr->name = strdup(fabric.info()->domain_attr->name);
+    h.src_addr = malloc(any.size);
+    std::memcpy(h.src_addr, any.get(), any.size);
+    h.src_addrlen = any.size;
+  });
+  fi_info* list = nullptr;
+  ASSERT_EQ(fi_getinfo(api_version(), target().address.c_str(), "7471", 0, hints.get(), &list), 0);
+  const InfoPtr answer(list);
+  ASSERT_NE(answer->dest_addr, nullptr);
+  EXPECT_EQ(Address::copied(answer->dest_addr, answer->dest_addrlen), Address::numeric(target().address, 7471));
 }
 
 }  // namespace endpoint_info
