@@ -172,7 +172,11 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     delete this;
     return 0;
   }
-  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
+  int control(int command, void* arg) noexcept {
+    const int result = wait_.control(command, arg);
+    if (command == FI_GETWAIT && result == 0) expect_sleepers(engine_);
+    return result;
+  }
 
   // Slots of fi_ops_cntr.
   uint64_t read() noexcept {
@@ -228,6 +232,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
       return status;
     if (Status status = wait_.attach_to(engine_); !status.ok()) return status;
+    if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
     return wait_.start_driver(*this);
   }
   // A value that changed since it was last reported is returned at once; otherwise a caller that polls makes progress.

@@ -51,6 +51,15 @@ TEST_F(CounterTest, CountsSuccessesAndErrorsSeparately) {
   EXPECT_EQ(fi_cntr_readerr(cntr), 0u);
 }
 
+// The application may sleep on it without fi_trywait.
+TEST_F(CounterTest, EngineExpectsSleepersOnceTheDescriptorIsKnown) {
+  open();
+  EXPECT_FALSE(engine.expects_sleepers);
+  int fd = -1;
+  ASSERT_EQ(fi_control(&cntr->fid, FI_GETWAIT, &fd), 0);
+  EXPECT_TRUE(engine.expects_sleepers);
+}
+
 TEST_F(CounterTest, ReadDrivesUnlessTheValueChanged) {
   open();
   engine.on_drive = [&] { counter->CounterCore::add(1); };

@@ -27,6 +27,7 @@ class FakeEngine {
     prepares.fetch_add(1);
     return may_sleep.load();
   }
+  void expect_sleepers() noexcept { expects_sleepers = true; }
   int wait_fd() const noexcept { return fd_.get(); }
   const std::shared_ptr<PollingTurns>& polling_turns() const noexcept { return turns_; }
 
@@ -44,6 +45,7 @@ class FakeEngine {
   std::atomic<int> drives{0};
   std::atomic<int> prepares{0};
   std::atomic<bool> may_sleep{true};
+  std::atomic<bool> expects_sleepers{false};
 
  private:
   const std::shared_ptr<PollingTurns> turns_ = std::make_shared<PollingTurns>();
