@@ -10,6 +10,8 @@
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -261,9 +263,15 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
     else
       info.rx_attr = &actual;
     *ep = &(new EndpointContext<Core>(*this, core_, place, info, transmits, index, context))->abi;
-    if (wanted != nullptr) *wanted = actual;
+    if (wanted != nullptr) report(actual, *wanted);
     return 0;
   }
+
+  // The structure of a program that was built with headers before 1.9 ends in front of `tclass`.
+  static void report(const fi_tx_attr& actual, fi_tx_attr& wanted) noexcept {
+    std::memcpy(&wanted, &actual, offsetof(fi_tx_attr, tclass));
+  }
+  static void report(const fi_rx_attr& actual, fi_rx_attr& wanted) noexcept { wanted = actual; }
 
   Core& core_;
   const InfoPtr info_;

@@ -398,6 +398,19 @@ TEST_P(ScalableEndpoints, ClosingAReceiveContextEndsTheMessagesThatArriveThere) 
   }
 }
 
+// Programs that were built with headers before 1.9 have no such member, but other memory there.
+TEST_P(ScalableEndpoints, TrafficClassInAttributesOfAContextIsNotWritten) {
+  SCALABLE_ONLY();
+  Fabric fabric(target(), with_contexts(2, 2));
+  ScalableEnd end(fabric, 2, 0);
+  fi_tx_attr attr = *fabric.info()->tx_attr;
+  attr.tclass = 0x5a5a5a5a;
+  fid_ep* context = nullptr;
+  ASSERT_EQ(fi_tx_context(end.sep(), 0, &attr, &context, nullptr), 0);
+  EXPECT_EQ(attr.tclass, 0x5a5a5a5au);
+  EXPECT_EQ(fi_close(&context->fid), 0);
+}
+
 TEST_P(ScalableEndpoints, MisuseIsRefused) {
   SCALABLE_ONLY();
   Fabric fabric(target(), with_contexts(2, 2));
