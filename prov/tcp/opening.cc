@@ -2,6 +2,7 @@
 // Opening the children of fabrics and domains: fi_domain and fi_passive_ep of fi_fabric(3); endpoints and contexts of
 // fi_domain(3). It is apart from the parents, so that children may include them.
 
+#include "base/kept.h"
 #include "tcp/connection/endpoint.h"
 #include "tcp/connection/passive_endpoint.h"
 #include "tcp/connection/shared_receive.h"
@@ -25,8 +26,8 @@ Fabric::~Fabric() {
 }
 
 PassiveHandles& Fabric::passive() noexcept {
-  static KeptHandles kept;
-  return kept.handles;
+  static Kept<PassiveHandles> kept;
+  return kept.object;
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {

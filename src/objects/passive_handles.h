@@ -12,11 +12,4 @@ struct PassiveHandles {
   LiveHandles endpoints;  // passive ones
 };
 
-// A provider's table for all its fabrics. It is not destroyed: passive endpoints may be closed while the process exits.
-union KeptHandles {
-  KeptHandles() noexcept : handles() {}
-  ~KeptHandles() {}
-  PassiveHandles handles;
-};
-
 }  // namespace weft

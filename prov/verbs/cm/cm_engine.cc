@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/kept.h"
 #include "base/standard_descriptors.h"
 #include "verbs/device/event_targets.h"
 #include "verbs/device/logging.h"
@@ -33,8 +34,8 @@ struct Engines {
   std::vector<CmEngine*> list;
 };
 Engines& engines() noexcept {
-  static Engines all;
-  return all;
+  static Kept<Engines> all;
+  return all.object;
 }
 
 Status watch_descriptor(int epoll, int fd, void* tag) noexcept {
@@ -392,8 +393,8 @@ void CmEngine::forget(CmHandler& handler) noexcept {
 }
 
 PassiveHandles& FabricServices::passive() noexcept {
-  static KeptHandles kept;
-  return kept.handles;
+  static Kept<PassiveHandles> kept;
+  return kept.object;
 }
 
 }  // namespace weft::verbs

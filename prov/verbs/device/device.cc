@@ -19,6 +19,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/kept.h"
 #include "base/readiness.h"
 #include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
@@ -36,8 +37,8 @@ struct Devices {
   timespec changed{};               // ... /dev/infiniband has not changed
 };
 Devices& devices() noexcept {
-  static Devices all;
-  return all;
+  static Kept<Devices> all;
+  return all.object;
 }
 
 bool exists(const char* path) noexcept {

@@ -8,6 +8,8 @@
 #include <new>
 #include <unordered_set>
 
+#include "base/kept.h"
+
 namespace weft::verbs {
 namespace {
 
@@ -16,8 +18,8 @@ struct Targets {
   std::unordered_set<const void*> known;
 };
 Targets& targets() noexcept {
-  static Targets all;
-  return all;
+  static Kept<Targets> all;
+  return all.object;
 }
 
 }  // namespace
