@@ -66,7 +66,10 @@ Status load_plugin(Registry& registry, const std::string& file, bool preferred =
     FI_INFO(&core_provider(), FI_LOG_CORE, "plug-in %s has nothing to offer on this machine\n", file.c_str());
     return Status();
   }
-  if (registry.register_provider(provider, {file, library.get(), preferred})) static_cast<void>(library.release());
+  if (registry.register_provider(provider, {file, library.get(), preferred}))
+    static_cast<void>(library.release());
+  else if (provider->cleanup != nullptr && !registry.has_provider(provider))
+    provider->cleanup();  // the provider may have started threads
   return Status();
 }
 

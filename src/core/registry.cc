@@ -177,6 +177,11 @@ bool Registry::has_library(void* library) const {
   return std::ranges::any_of(providers_, [&](const auto& provider) { return provider->library == library; });
 }
 
+bool Registry::has_provider(const fi_provider* abi) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(providers_, [&](const auto& provider) { return provider->abi == abi; });
+}
+
 const Provider* Registry::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   for (const auto& provider : providers_) {

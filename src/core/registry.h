@@ -64,6 +64,7 @@ class Registry {
 
   // True for a library of a registered plug-in.
   bool has_library(void* library) const;
+  bool has_provider(const fi_provider* abi) const;
 
   const NameFilter& filter() const noexcept { return filter_; }
 

@@ -83,6 +83,7 @@ TEST_F(PluginLoaderTest, RefusedPluginIsLoggedWithTheReason) {
   EXPECT_TRUE(logged("provider refused (" + folder("bad") + "/libnofabric-fi.so)"));
   EXPECT_TRUE(logged("plug-in " + folder("bad") + "/libnothing-fi.so has nothing to offer"));
   EXPECT_TRUE(logged("plug-in " + folder("bad") + "/libgarbage-fi.so refused: "));
+  EXPECT_STREQ(std::getenv("WEFT_TEST_CLEANED_UP"), "ancient") << "the last one, before it was unloaded";
 }
 
 TEST_F(PluginLoaderTest, MissingFoldersAndFilesAreLogged) {
