@@ -131,11 +131,12 @@ class Query {
       return refuse(fmt::format("no route to {}: {}", destination.to_string(), fi_strerror(local.error().error())));
     if (const Source* source = source_of(*local)) return list.push_back({source, *local, destination});
     // The route uses an interface without RDMA, or one that parameters exclude: another source may reach the peer too.
+    const char* const domain = or_none(or_none(hints_).domain_attr).name;
     const auto other = std::ranges::find_if(sources_, [&](const Source& source) {
-      return source.address.family() == destination.family() && source.routable;
+      return domain != nullptr && device_name(domain) == source.device->name() &&
+             source.address.family() == destination.family() && source.routable;
     });
-    const bool restricted = hints_ != nullptr && hints_->domain_attr != nullptr && hints_->domain_attr->name != nullptr;
-    if (other != sources_.end() && restricted) return list.push_back({&*other, other->address, destination});
+    if (other != sources_.end()) return list.push_back({&*other, other->address, destination});
     refuse(fmt::format("the route to {} leaves from {}, which is not an address of an active RDMA port",
                        destination.to_string(), local->to_string()));
   }
