@@ -11,7 +11,6 @@
 #include <rdma/fi_eq.h>
 
 #include <atomic>
-#include <memory>
 #include <vector>
 
 #include "base/deadline_queue.h"

@@ -2,7 +2,6 @@
 // The records of operations and messages that are under way on a connection. The engine's mutex guards them.
 #pragma once
 
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 
 #include <memory>

@@ -3,7 +3,6 @@
 #include "core/answer_order.h"
 
 #include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
 
 #include <algorithm>
 #include <span>

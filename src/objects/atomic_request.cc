@@ -2,7 +2,6 @@
 // The check of atomic requests; see atomic_request.h.
 #include "objects/atomic_request.h"
 
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>

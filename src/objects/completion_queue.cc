@@ -2,8 +2,6 @@
 // Completion queues: the ring of entries and the list of errors; fi_cq(3).
 #include "objects/completion_queue.h"
 
-#include <rdma/providers/fi_prov.h>
-
 #include <algorithm>
 #include <bit>
 #include <new>

@@ -2,8 +2,6 @@
 // Event queues: the one list of events and errors; fi_eq(3).
 #include "objects/event_queue.h"
 
-#include <rdma/providers/fi_prov.h>
-
 #include <cassert>
 #include <cstring>
 

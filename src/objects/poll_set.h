@@ -2,7 +2,6 @@
 // Poll sets, and fi_trywait over queues of every kind; fi_poll(3) governs both.
 #pragma once
 
-#include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
 #include <algorithm>

@@ -10,7 +10,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <utility>
 
 #include "abi/ops.h"
 #include "base/mutex.h"

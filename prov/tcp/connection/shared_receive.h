@@ -3,7 +3,6 @@
 // message's completion goes to the queue of the endpoint that it came in on.
 #pragma once
 
-#include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
 #include "base/ref.h"

@@ -6,9 +6,7 @@
 // messages may be sent: the tables change, so the calls themselves check no state.
 #pragma once
 
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
-#include <rdma/providers/fi_prov.h>
 
 #include <cstdint>
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <infiniband/verbs.h>
-#include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
 #include "base/ref.h"

@@ -11,7 +11,6 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_endpoint.h>
 
 #include "base/status.h"
 #include "objects/atomic_calls.h"
