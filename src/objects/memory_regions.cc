@@ -23,7 +23,7 @@ int effective_mr_mode(int mr_mode, uint64_t info_mode) noexcept {
 
 MemoryRegion::MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_t access, uint64_t flags,
                            void* context) noexcept
-    : registry_(registry), registry_ref_(registry), memory_(memory), access_(access) {
+    : registry_(registry), memory_(memory), access_(access) {
   const int mode = registry.options_.mr_mode;
   const bool counted = (mode & FI_MR_RMA_EVENT) != 0 && (flags & FI_RMA_EVENT) != 0;
   enabled_ = !counted && (mode & FI_MR_ENDPOINT) == 0;
@@ -33,7 +33,7 @@ MemoryRegion::MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_
 }
 
 int MemoryRegion::close() {
-  registry_.remove(*this);
+  registry_->remove(*this);
   delete this;
   return 0;
 }
@@ -42,32 +42,33 @@ int MemoryRegion::bind(::fid* object, uint64_t flags) {
   if (object == nullptr) return -FI_EINVAL;
   if (object->fclass == FI_CLASS_EP || object->fclass == FI_CLASS_SEP || object->fclass == FI_CLASS_RX_CTX) {
     if (flags != 0) return -FI_EBADFLAGS;
-    Lock lock(registry_.mutex_);
+    Lock lock(registry_->mutex_);
     endpoint_ = object;
     return 0;
   }
-  CounterCore* counter = registry_.options_.counter_from != nullptr ? registry_.options_.counter_from(object) : nullptr;
+  CounterCore* counter =
+      registry_->options_.counter_from != nullptr ? registry_->options_.counter_from(object) : nullptr;
   if (counter == nullptr) return -FI_EINVAL;
   if (flags == 0 || (flags & ~uint64_t{FI_REMOTE_WRITE | FI_REMOTE_READ}) != 0) return -FI_EBADFLAGS;
-  Lock lock(registry_.mutex_);
+  Lock lock(registry_->mutex_);
   if ((flags & FI_REMOTE_WRITE) != 0) on_write_ = Ref(*counter);
   if ((flags & FI_REMOTE_READ) != 0) on_read_ = Ref(*counter);
-  registry_.has_counters_.store(true);
+  registry_->has_counters_.store(true);
   return 0;
 }
 
 int MemoryRegion::control(int command, void* arg) {
   switch (command) {
     case FI_ENABLE: {
-      Lock lock(registry_.mutex_);
-      if ((registry_.options_.mr_mode & FI_MR_ENDPOINT) != 0 && endpoint_ == nullptr) return -FI_EOPBADSTATE;
+      Lock lock(registry_->mutex_);
+      if ((registry_->options_.mr_mode & FI_MR_ENDPOINT) != 0 && endpoint_ == nullptr) return -FI_EOPBADSTATE;
       enabled_ = true;
       return 0;
     }
     case FI_REFRESH:
       return 0;  // no page is cached
     case FI_GET_RAW_MR: {
-      const bool virtual_addresses = (registry_.options_.mr_mode & FI_MR_VIRT_ADDR) != 0;
+      const bool virtual_addresses = (registry_->options_.mr_mode & FI_MR_VIRT_ADDR) != 0;
       return report_raw_key(arg, abi.key, virtual_addresses ? reinterpret_cast<uintptr_t>(memory_.iov_base) : 0);
     }
     default:

@@ -36,8 +36,7 @@ class MemoryRegion final : public Object<fid_mr> {
   friend class MemoryRegions;
   MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_t access, uint64_t flags, void* context) noexcept;
 
-  MemoryRegions& registry_;
-  const Ref<MemoryRegions> registry_ref_;
+  const Ref<MemoryRegions> registry_;
   const iovec memory_;
   const uint64_t access_;
   // Under the registry's lock:
