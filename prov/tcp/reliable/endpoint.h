@@ -62,6 +62,8 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void on_channel_end(Channel& channel, int error) noexcept;
   void on_peer_timer(Peer& peer) noexcept;
   void on_idle(Channel& channel) noexcept;
+  // A peer's request.
+  void on_request(ConnectRequest& request) noexcept;
 
   // Whether idle connections with the peer are closed.
   bool closes_idle(const Peer& peer) const noexcept {
@@ -84,7 +86,6 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
 
  private:
   friend EndpointBase;
-  friend PeerListener;
 
   ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
   ~ReliableEndpoint() = default;
@@ -124,7 +125,6 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void connect_or_fail(Peer& peer) noexcept;
   void check_channels() noexcept;
   void fail(WaitingTransmit& waiting, int error, std::string_view sentence = {}) noexcept;
-  void on_request(ConnectRequest& request) noexcept;
   void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool beside) noexcept;
 
   Domain& domain_;
