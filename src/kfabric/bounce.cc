@@ -16,20 +16,7 @@ constexpr unsigned long kMarks = 3;
 
 }  // namespace
 
-Pieces::Pieces(const kvec* list, void* const* desc, size_t count) {
-  fill(KFI_KVEC, list, desc, count);
-}
-Pieces::Pieces(const bio_vec* list, void* const* desc, size_t count) {
-  fill(KFI_BVEC, list, desc, count);
-}
-Pieces::Pieces(const scatterlist* list, void* const* desc, size_t count) {
-  fill(KFI_SGL, list, desc, count);
-}
 Pieces::Pieces(kfi_iov_type type, const void* list, void* const* desc, size_t count) {
-  fill(type, list, desc, count);
-}
-
-void Pieces::fill(kfi_iov_type type, const void* list, void* const* desc, size_t count) {
   has_desc_ = desc != nullptr;
   valid_ = count <= kMaxPieces && (list != nullptr || count == 0);
   const auto* entry = static_cast<const scatterlist*>(list);

@@ -22,11 +22,11 @@ inline constexpr size_t kMaxPieces = 256;
 // A list of the client with neighbours merged.
 class Pieces {
  public:
-  Pieces(const kvec* list, void* const* desc, size_t count);
-  Pieces(const bio_vec* list, void* const* desc, size_t count);
-  // Mapped lists only, as in a kernel.
-  Pieces(const scatterlist* list, void* const* desc, size_t count);
   Pieces(kfi_iov_type type, const void* list, void* const* desc, size_t count);
+  Pieces(const kvec* list, void* const* desc, size_t count) : Pieces(KFI_KVEC, list, desc, count) {}
+  Pieces(const bio_vec* list, void* const* desc, size_t count) : Pieces(KFI_BVEC, list, desc, count) {}
+  // Mapped lists only, as in a kernel.
+  Pieces(const scatterlist* list, void* const* desc, size_t count) : Pieces(KFI_SGL, list, desc, count) {}
 
   bool valid() const { return valid_; }
   size_t count() const { return count_; }
@@ -36,7 +36,6 @@ class Pieces {
   size_t bytes() const;
 
  private:
-  void fill(kfi_iov_type type, const void* list, void* const* desc, size_t count);
   void add(void* base, size_t len, void* desc);
 
   std::array<iovec, kMaxPieces> iov_;
