@@ -59,7 +59,6 @@ class CmMessage {
   }
   std::uint32_t extensions() const noexcept;
   std::span<const std::byte> data() const noexcept { return {bytes_.data() + kCmHeaderSize, size_ - kCmHeaderSize}; }
-  unsigned version() const noexcept { return static_cast<unsigned>(bytes_[0]); }
 
  private:
   std::array<std::byte, kCmMessageSize> bytes_{};
