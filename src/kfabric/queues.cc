@@ -124,7 +124,8 @@ ssize_t wait_until(Fabric* fabric, fid* queue, const Deadline& deadline, Wakeup*
 
 // ---- Event queue ----------------------------------------------------------------------------------------------------
 
-void rearm(EventQueue* queue) {
+template <class Queue>
+void rearm(Queue* queue) {
   if (queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
 }
 
@@ -268,7 +269,7 @@ ssize_t read_with(CompletionQueue* queue, void* buffer, kfi_addr_t* sources, Rea
   for (;;) {
     const ssize_t result = read();
     if (result <= 0) {
-      if (result == -FI_EAGAIN && queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
+      if (result == -FI_EAGAIN) rearm(queue);
       return result;
     }
     char* const entries = static_cast<char*>(buffer);
@@ -355,7 +356,7 @@ ssize_t read_completion_error(kfid_cq* cq, kfi_cq_err_entry* entry, uint64_t fla
     lower.err_data_size = entry->err_data_size;
   }
   const ssize_t result = fi_cq_readerr(queue->fi, &lower, flags);
-  if (result == -FI_EAGAIN && queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
+  if (result == -FI_EAGAIN) rearm(queue);
   if (result <= 0) return result;
   // The structures agree up to err_data_size, where kfabric's ends.
   static_assert(offsetof(fi_cq_err_entry, err_data_size) == offsetof(kfi_cq_err_entry, err_data_size));
