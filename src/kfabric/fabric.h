@@ -97,27 +97,21 @@ struct Endpoint : Object<kfid_ep> {
 };
 
 template <>
-struct Hooks<Domain> {
+struct Hooks<Domain> : DefaultHooks {
   static int closing(Domain* domain) {
     domain->buffers.clear();
     return 0;
   }
-  static void kept(Domain*) {}
-  static void closed(Domain*) {}
-  static constexpr bool kDefers = false;
 };
 
 // The provider drops the requests of a listener that closes, and a later request may get the address of a peeked one.
 template <>
-struct Hooks<PassiveEndpoint> {
-  static int closing(PassiveEndpoint*) { return 0; }
-  static void kept(PassiveEndpoint*) {}
+struct Hooks<PassiveEndpoint> : DefaultHooks {
   static void closed(PassiveEndpoint* endpoint) {
     if (endpoint->queue == nullptr) return;
     std::lock_guard lock(endpoint->queue->reading);
     endpoint->queue->peeked = nullptr;
   }
-  static constexpr bool kDefers = false;
 };
 
 // A queue leaves the dispatcher before it closes, and returns if it stays. One that is bound stays.

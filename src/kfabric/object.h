@@ -208,14 +208,15 @@ bool is_1_1(const Fabric* fabric);
 void close_later(Fabric* fabric, kfid* handle);
 void close_waiting(Fabric* fabric);
 
-// Hooks around the close of an object. These are the defaults; queues and counters have their own (fabric.h).
-template <class T>
-struct Hooks {
-  static int closing(T*) { return 0; }  // not 0: refused
-  static void kept(T*) {}               // libfabric refused to close it
-  static void closed(T*) {}             // libfabric closed it
+// Hooks around the close of an object. These are the defaults; some objects have their own (fabric.h).
+struct DefaultHooks {
+  static int closing(void*) { return 0; }  // not 0: refused
+  static void kept(void*) {}               // libfabric refused to close it
+  static void closed(void*) {}             // libfabric closed it
   static constexpr bool kDefers = false;
 };
+template <class T>
+struct Hooks : DefaultHooks {};
 
 template <class T>
 int close_now(kfid* handle) {
