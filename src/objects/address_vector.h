@@ -88,12 +88,9 @@ class InsertionReport {
     if (call_.handles != nullptr) call_.handles[done_] = FI_ADDR_NOTAVAIL;
     if (errors_ != nullptr) errors_[done_] = status.error();
     if (events_ != nullptr) {
-      EqError error;
-      error.fid = call_.fid;
+      EqError error(*call_.fid, status.error(), 0, std::move(sentence));
       error.context = call_.context;
       error.data = done_;
-      error.err = error.prov_errno = status.error();
-      error.sentence = std::move(sentence);
       events_->post_error(std::move(error), std::move(results_[done_]));
     }
     ++done_;
