@@ -36,7 +36,7 @@ Result<InfoPtr> find_local(const fi_info& device, uint32_t version) {
   hints->tx_attr->op_flags = kLowerLevels;
   auto found = find_lower(version, nullptr, nullptr, 0, hints.get());
   if (!found) return found;
-  if ((*found)->next != nullptr) free_info(std::exchange((*found)->next, nullptr));
+  free_info(std::exchange((*found)->next, nullptr));
   (*found)->tx_attr->op_flags = 0;
   (*found)->domain_attr->mr_mode = mode;
   return found;

@@ -100,7 +100,7 @@ Result<InfoPtr> lower_of(const fi_info& info, uint32_t version) {
   }
   if (!found) return found;
   (*found)->tx_attr->op_flags &= kLowerLevels;
-  if ((*found)->next != nullptr) free_info(std::exchange((*found)->next, nullptr));
+  free_info(std::exchange((*found)->next, nullptr));
   return found;
 }
 
