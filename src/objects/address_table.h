@@ -112,12 +112,6 @@ class AddressTable : public AddressIndices {
     const Slot* slot = used_slot(index);
     return slot != nullptr ? &slot->address : nullptr;
   }
-  // The index of an address (any of them if it has several), or ~0.
-  uint64_t find(const A& address) const noexcept {
-    std::lock_guard lock(mutex_);
-    const auto it = by_address_.find(address);
-    return it != by_address_.end() ? it->second : kNone;
-  }
   // The peer's name in completions: its index unless a user id was set; ~0 if unknown.
   uint64_t source(const A& address) const noexcept {
     std::lock_guard lock(mutex_);
