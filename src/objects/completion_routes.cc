@@ -79,7 +79,7 @@ void CompletionRoutes::receive_failed(const CompletionError& error) noexcept {
   CounterCore* counter = receive.get();
   bool reported = true;
   if (may_be_deferred()) deferred->redirect(failed.context, reported, counter, true);
-  if (counter != nullptr) counter->add_error(1);
+  if (counter != nullptr) counter->add_error();
   if (receive_queue) receive_queue->write_error(failed);
 }
 

@@ -69,7 +69,7 @@ struct CompletionRoutes {
     CounterCore* counter = transmit_counter(flags);
     bool reported = true;  // failures are always reported
     if (may_be_deferred()) deferred->redirect(context, reported, counter, true);
-    if (counter != nullptr) counter->add_error(1);
+    if (counter != nullptr) counter->add_error();
     if (!transmit_queue) return;
     CompletionError entry{{.context = context, .flags = flags}, 0, error, native};
     entry.sentence = sentence;
@@ -87,7 +87,7 @@ struct CompletionRoutes {
     for (Ref<CompletionQueueCore>* queue : {&transmit_queue, &receive_queue})
       if (*queue) (*queue)->overrun();
     for (Ref<CounterCore>* counter : {&send, &receive, &read, &write})
-      if (*counter) (*counter)->add_error(1);
+      if (*counter) (*counter)->add_error();
   }
 
  private:

@@ -61,8 +61,8 @@ class CounterCore : public RefCounted {
     value_.now.fetch_add(count);
     changed();
   }
-  void add_error(uint64_t count) noexcept {
-    errors_.now.fetch_add(count);
+  void add_error() noexcept {
+    errors_.now.fetch_add(1);
     changed();
   }
 

@@ -406,7 +406,7 @@ void DeferredWork::redirect(void*& context, bool& report, CounterCore*& counter,
   report = (job->operation.flags() & FI_COMPLETION) != 0;
   if (!report || counter == job->completion.get()) counter = nullptr;
   // The application may close the counters once it has read the count: see settle().
-  if (job->completion) failed ? job->completion->add_error(1) : job->completion->add(1);
+  if (job->completion) failed ? job->completion->add_error() : job->completion->add(1);
   if (job.get() == starting_) completed_early_ = std::move(job);
 }
 

@@ -340,7 +340,7 @@ void SendQueue::on_failed(Posted& slot, ibv_wc_status status, CompletionSink& si
                                status};
   const bool counted = (slot.flags & Posted::kCount) != 0;
   ring_.complete_through(slot);
-  if (counted) routes_.transmit_counter(failed.flags)->add_error(1);
+  if (counted) routes_.transmit_counter(failed.flags)->add_error();
   sink.put_error(failed);
 }
 

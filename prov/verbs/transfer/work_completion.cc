@@ -301,7 +301,7 @@ void take_datagram(const ibv_wc& wc, Posted& slot, CompletionSink& sink) noexcep
       if (report) sink.put(completion);
     }
     void receive_failed(const CompletionError& error) noexcept {
-      if (routes.receive) routes.receive->add_error(1);
+      if (routes.receive) routes.receive->add_error();
       sink.put_error(error);
     }
     CompletionRoutes& routes;
@@ -321,7 +321,7 @@ void fail_receive(const ibv_wc& wc, Posted& slot, Receives& from, ReceiveQueue* 
   from.give_back(slot);
   if (to != nullptr) {
     if (wc.status != IBV_WC_WR_FLUSH_ERR) to->routes().owner.on_transfer_failed(wc.status);
-    if (to->routes().receive) to->routes().receive->add_error(1);
+    if (to->routes().receive) to->routes().receive->add_error();
   }
   sink.put_error(failed);
 }
@@ -354,7 +354,7 @@ void take_receive(const ibv_wc& wc, Posted& slot, Receives& from, ReceiveQueue* 
   if (truncated) [[unlikely]] {
     // The excess is in the domain's spill memory, and the connection survives.
     completion.len = room;
-    if (counter != nullptr) counter->add_error(1);
+    if (counter != nullptr) counter->add_error();
     return sink.put_error({completion, wc.byte_len - room, FI_ETRUNC, IBV_WC_LOC_LEN_ERR});
   }
   if (counter != nullptr) counter->add(1);
