@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <rdma/fi_errno.h>
 #include <rdma/rdma_cma.h>
 #include <sys/resource.h>
@@ -76,7 +77,7 @@ std::string absence(int error) {
            "(rdma link add rxe0 type rxe netdev eth0)";
   if (!exists("/dev/infiniband"))
     return "/dev/infiniband is missing: load ib_uverbs and rdma_ucm, and give containers the folder (--device)";
-  if (!exists(kCmNode)) return std::string(kCmNode) + " is missing: load rdma_ucm";
+  if (!exists(kCmNode)) return fmt::format("{} is missing: load rdma_ucm", kCmNode);
   if (forbidden())
     return "no permission for /dev/infiniband: the nodes there must be readable and writable for this user";
   if (error == ENOMEM) return "the device cannot lock enough memory: raise the memlock limit (ulimit -l)";
