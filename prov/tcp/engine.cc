@@ -166,7 +166,7 @@ void Engine::poll_sources(bool due) noexcept {
 void Engine::poll_wire(WireWatch& wired) noexcept {
   wired.latest = epoll_tick_;
   if (!wired.linked()) wires_.push_back(wired);
-  if (!must_send_now() && !sleepers_ && !asleep_.any()) return;
+  if (!may_have_sleepers()) return;
   wired.arm();
   if (wired.has_news()) wake();
 }
@@ -304,7 +304,7 @@ Status Engine::watch_hot(Watch& watch, int fd) noexcept {
   watch.fd = fd;
   watch.output = false;
   // No round may follow that reads it speculatively, and a thread that sleeps has no other way to notice it.
-  if (must_send_now() || asleep_.any() || sleepers_ || crowded_) return add(watch);
+  if (may_have_sleepers() || crowded_) return add(watch);
   return warm_up(watch) ? Status() : add(watch);
 }
 
@@ -382,33 +382,29 @@ void Engine::end_later(Watch& watch) noexcept {
 void Engine::leave_work() noexcept {
   took_long();
   waiting_ = false;
-  if (must_send_now() || asleep_.any() || sleepers_) wake();
+  if (may_have_sleepers()) wake();
 }
 
 // The next round handles what is left, because peers may connect and close again and again meanwhile.
 void Engine::end_connections() noexcept {
   const auto limit = net::now() + kTimeForHandlers;
-  do run_endings();
-  while (!endings_.empty() && net::now() < limit);
-  if (endings_.empty()) return;
-  leave_work();
-}
-
-void Engine::run_endings() noexcept {
-  List<Watch, ReadyTag> now;
-  now.splice_back(endings_);
-  poll_hot();
-  poll_wires();
-  poll_epoll();  // a socket that is no longer hot has been registered
-  now.for_each([](Watch& watch) { watch.may_end = watch.readable = watch.signalled = true; });
-  ready_.splice_back(now);
-  run_ready();
+  do {
+    List<Watch, ReadyTag> now;
+    now.splice_back(endings_);
+    poll_hot();
+    poll_wires();
+    poll_epoll();  // a socket that is no longer hot has been registered
+    now.for_each([](Watch& watch) { watch.may_end = watch.readable = watch.signalled = true; });
+    ready_.splice_back(now);
+    run_ready();
+  } while (!endings_.empty() && net::now() < limit);
+  if (!endings_.empty()) leave_work();
 }
 
 void Engine::make_ready(Watch& watch) noexcept {
   if (watch.ListHook<ReadyTag>::linked()) return;
   ready_.push_back(watch);
-  if (must_send_now() || asleep_.any() || sleepers_) wake();
+  if (may_have_sleepers()) wake();
   waiting_ = false;
 }
 

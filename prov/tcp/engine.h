@@ -247,9 +247,10 @@ class Engine final : public EngineBase, private LastSender {
   }
   // Not `all`: those that are left after kTimeForHandlers run in the next round.
   void run_queued(bool all) noexcept;
+  // Whether a thread may sleep that notices work only through the epoll set, or by wake().
+  bool may_have_sleepers() const noexcept { return must_send_now() || asleep_.any() || sleepers_; }
   void leave_work() noexcept;  // to the next round, which begins at once
   void end_connections() noexcept;
-  void run_endings() noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;
