@@ -29,7 +29,7 @@ void Engine::drive() noexcept {
 void Engine::progress() noexcept {
   begin_round();
   waiting_ = false;
-  if (asleep_.any()) asleep_.remove();
+  asleep_.remove();
   if (!unsent_.empty()) flush();
   if (watches_.size() > kPolledSockets) {
     poll_epoll();
