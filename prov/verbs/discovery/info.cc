@@ -132,9 +132,10 @@ class Query {
     if (const Source* source = source_of(*local)) return list.push_back({source, *local, destination});
     // The route uses an interface without RDMA, or one that parameters exclude: another source may reach the peer too.
     const char* const domain = or_none(or_none(hints_).domain_attr).name;
+    const std::string device =
+        domain != nullptr ? device_name(domain) : std::string();  // empty: no device has this name
     const auto other = std::ranges::find_if(sources_, [&](const Source& source) {
-      return domain != nullptr && device_name(domain) == source.device->name() &&
-             source.address.family() == destination.family() && source.routable;
+      return device == source.device->name() && source.address.family() == destination.family() && source.routable;
     });
     if (other != sources_.end()) return list.push_back({&*other, other->address, destination});
     refuse(fmt::format("the route to {} leaves from {}, which is not an address of an active RDMA port",
