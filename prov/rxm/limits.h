@@ -40,11 +40,6 @@ inline constexpr std::size_t kLeastAnnounced = 512;
 // Responses that wait for room at the lower provider; with this many, the peer's packets are not received.
 inline constexpr unsigned kMaxQueuedResponses = 4096;
 
-// Operations fail when their peer's host has not been reached for this long, or when its application has not answered
-// for that long. The defaults are those of the lower providers.
-inline constexpr int kDefaultConnectTimeoutMs = 30'000;
-inline constexpr int kDefaultAnswerTimeoutMs = 120'000;
-
 // Time, and number of polls, between reads of the connection events while the application polls; and the number of
 // endpoints whose events one poll reads at most.
 inline constexpr std::chrono::microseconds kCmInterval{1000};

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "messages/unexpected_memory.h"
-#include "objects/parameter_rows.h"
 #include "rxm/logging.h"
 
 namespace weft::rxm {
