@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "messages/unexpected_memory.h"
+#include "objects/attributes.h"
 #include "rxm/logging.h"
 
 namespace weft::rxm {
@@ -12,7 +13,6 @@ namespace {
 
 using P = Parameters;
 constexpr int kMaxEagerLimit = 60 * 1024;  // a segment's size has 16 bits
-constexpr int kMaxQueueSize = 1 << 20;
 
 constexpr ParameterRow<P> kRows[] = {
     {"buffer_size", &P::eager_limit, "Messages of up to this many bytes are sent eagerly; the same for all peers", 64,
@@ -20,8 +20,8 @@ constexpr ParameterRow<P> kRows[] = {
     {"sar_limit", &P::segment_limit,
      "Messages of up to this many bytes are cut into eager segments, longer ones fetched by their receiver", 0,
      kMaxBytes, "8 times the buffer size"},
-    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
-    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
+    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kLongestSoftwareQueue},
+    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kLongestSoftwareQueue},
     {"unexpected_bytes", &P::unexpected_bytes, messages::kUnexpectedBytesHelp, 0, kMaxBytes, "1/4 of the memory"},
     {"connect_timeout", &P::connect_timeout_ms, "Milliseconds that a request to connect may take to the peer's host",
      1},

@@ -3,6 +3,7 @@
 #include "tcp/parameters.h"
 
 #include "messages/unexpected_memory.h"
+#include "objects/attributes.h"
 #include "tcp/logging.h"
 
 namespace weft::tcp {
@@ -10,7 +11,6 @@ namespace {
 
 using P = Parameters;
 constexpr int kMaxPort = 65535;
-constexpr int kMaxQueueSize = 1 << 20;
 constexpr int kMaxKeepalive = 32'767;  // the system's own limit
 
 constexpr ParameterRow<P> kRows[] = {
@@ -30,8 +30,8 @@ constexpr ParameterRow<P> kRows[] = {
     {"idle_timeout", &P::idle_timeout_ms,
      "Milliseconds after which reliable datagrams close an idle connection, if both ends support it; 0: never"},
     {"backlog", &P::backlog, "Connection requests that may be pending at a passive endpoint", 1},
-    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
-    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
+    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kLongestSoftwareQueue},
+    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kLongestSoftwareQueue},
     {"unexpected_bytes", &P::unexpected_bytes, messages::kUnexpectedBytesHelp, 0, kMaxBytes, "1/4 of the memory"},
 };
 

@@ -2,6 +2,7 @@
 // The udp provider's parameters; see parameters.h.
 #include "udp/parameters.h"
 
+#include "objects/attributes.h"
 #include "objects/parameter_rows.h"
 #include "udp/logging.h"
 
@@ -11,7 +12,6 @@ namespace {
 using P = Parameters;
 constexpr int kMaxHops = 255;
 constexpr int kMaxBuffer = 1 << 30;
-constexpr int kMaxQueueSize = 1 << 20;
 
 constexpr ParameterRow<P> kRows[] = {
     {"iface", &P::interface, "The only network interface to use, e.g. eth0"},
@@ -20,8 +20,8 @@ constexpr ParameterRow<P> kRows[] = {
      "Bytes of datagrams that the kernel may store for a socket; 0: the system's default", 0, kMaxBuffer},
     {"segmentation", &P::segmentation,
      "Let bursts of messages of equal length pass the kernel as one packet (GSO, GRO)"},
-    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
-    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
+    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kLongestSoftwareQueue},
+    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kLongestSoftwareQueue},
 };
 
 }  // namespace

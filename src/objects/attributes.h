@@ -68,7 +68,7 @@ class InfoList {
 
 inline constexpr uint64_t kLocality = FI_LOCAL_COMM | FI_REMOTE_COMM;
 inline constexpr size_t kPlentiful = 8192;                        // for counts limited by memory only
-inline constexpr size_t kLongestSoftwareQueue = size_t{1} << 20;  // likewise
+inline constexpr size_t kLongestSoftwareQueue = size_t{1} << 20;  // likewise, requested by hints or parameters
 
 // The order that a connection guarantees if it carries everything in order: only reads are answered later, with the
 // data of that time.
