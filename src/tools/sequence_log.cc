@@ -15,7 +15,7 @@ constexpr std::size_t kWords = Stamp::kSize / sizeof(uint64_t);
 }  // namespace
 
 void Stamp::store(std::byte* out) const noexcept {
-  const uint64_t words[kWords] = {htole64(magic), htole64(run), htole64(sequence), htole64(sent_ns), htole64(total)};
+  const uint64_t words[kWords] = {htole64(kMagic), htole64(run), htole64(sequence), htole64(sent_ns), htole64(total)};
   std::memcpy(out, words, sizeof words);
 }
 

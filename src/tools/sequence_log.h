@@ -13,7 +13,6 @@ namespace weft::tools {
 
 // The start of every message of fi_mcast; the rest is filling. Little-endian on the wire.
 struct Stamp {
-  uint64_t magic = kMagic;
   uint64_t run = 0;       // identifies a sender's run
   uint64_t sequence = 0;  // from 0
   uint64_t sent_ns = 0;   // CLOCK_REALTIME; latencies between hosts include the difference of their clocks
