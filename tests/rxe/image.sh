@@ -53,14 +53,15 @@ fetch_kernel() {
   mv "$scratch/package" "$package"
 }
 
-# download PACKAGE...: into $scratch/download, in the kernel's version.
+# download PACKAGE...: into $scratch/download, in the kernel's version, else in the newest one. While Debian publishes a
+# kernel, the archive has tools of the new version only.
 download() {
   echo "rxe: downloading $* $version" >&2
   rm -rf "$scratch/download"
   mkdir "$scratch/download"
   for wanted in "$@"; do
-    (cd "$scratch/download" && apt-get -q download "$wanted=$version" >"$scratch/log" 2>&1) ||
-      { cat "$scratch/log" >&2; skip "$wanted $version cannot be downloaded (apt-get update)"; }
+    (cd "$scratch/download" && { apt-get -q download "$wanted=$version" || apt-get -q download "$wanted"; }) \
+      >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; skip "$wanted $version cannot be downloaded (apt-get update)"; }
   done
 }
 
