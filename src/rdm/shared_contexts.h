@@ -108,10 +108,14 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
     routes_.receive = from.receive;
   }
 
-  // Slot of fi_ops. No queue is left where cancelled receives could be reported.
+  // Slot of fi_ops. No queue is left where cancelled receives could be reported: only deferred work ends with them.
   int close() {
     if (this->in_use()) return -FI_EBUSY;
     routes_.drop_triggered(this->abi);
+    {
+      Lock lock(engine_.mutex());
+      receives_.cancel_all();
+    }
     delete this;
     return 0;
   }

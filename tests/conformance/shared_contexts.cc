@@ -489,4 +489,18 @@ TEST_P(SharedContexts, FailedDeferredReceiveIsReportedByTheOldestEndpoint) {
   EXPECT_TRUE(error_reaches(completion.get(), 1));
 }
 
+TEST_P(SharedContexts, DeferredReceivesEndWithTheirContext) {
+  SHARED_CONTEXTS_ONLY();
+  NEEDS_TRIGGERS(with_triggered_receives);
+  Fabric fabric(target(), with_triggered_receives);
+  const auto trigger = open_counter(fabric), completion = open_counter(fabric);
+  Buffer in(fabric, kSize);
+  Handle<fid_ep> srx = open_shared_receive(fabric);
+  DeferredMessage posted(srx.get(), FI_OP_RECV, in, 8, FI_ADDR_UNSPEC);
+  ASSERT_EQ(posted.queue(fabric, trigger.get(), 0, completion.get()), 0);
+  EXPECT_EQ(fi_close(&srx.release()->fid), 0);
+  EXPECT_EQ(posted.cancel(fabric), -FI_ENOENT);
+  EXPECT_TRUE(error_reaches(completion.get(), 1));
+}
+
 }  // namespace shared_contexts
