@@ -91,6 +91,8 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
     endpoints_.reserve(endpoints_.size() + 1);
     endpoint.receive_side().share(receives_);  // nothing fails after this
     endpoints_.push_back(&endpoint);
+    // Deferred receives that are posted here may complete there.
+    if (routes_.deferred != nullptr) endpoint.routes().deferred = routes_.deferred;
     endpoint.share_numbers_of(&sources_);
   }
   void remove(Core& endpoint) noexcept {

@@ -503,4 +503,31 @@ TEST_P(SharedContexts, DeferredReceivesEndWithTheirContext) {
   EXPECT_TRUE(error_reaches(completion.get(), 1));
 }
 
+TEST_P(SharedContexts, DeferredReceivesCompleteAtEndpointsWithoutTriggers) {
+  SHARED_CONTEXTS_ONLY();
+  NEEDS_TRIGGERS(with_triggered_receives);
+  Fabric fabric(target(), with_triggered_receives);
+  const auto trigger = open_counter(fabric), completion = open_counter(fabric);
+  const auto srx = open_shared_receive(fabric);
+  const auto av = open_vector(fabric);
+  CompletionQueue queue(fabric);
+  const InfoPtr info = fabric.duplicate_info();
+  info->caps &= ~FI_TRIGGER;
+  const auto ep =
+      opened<fid_ep>("fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), info.get(), e, nullptr); });
+  ASSERT_EQ(fi_ep_bind(ep.get(), queue.fid(), FI_TRANSMIT | FI_RECV), 0);
+  ASSERT_EQ(fi_ep_bind(ep.get(), &av->fid, 0), 0);
+  ASSERT_EQ(fi_ep_bind(ep.get(), &srx->fid, 0), 0);
+  ASSERT_EQ(fi_enable(ep.get()), 0);
+  const Address own = Address::local_name(&ep->fid);
+  fi_addr_t self = FI_ADDR_UNSPEC;
+  ASSERT_EQ(fi_av_insert(av.get(), own.get(), 1, &self, 0, nullptr), 1);
+  Buffer in(fabric, kSize), out(fabric, kSize);
+  DeferredMessage posted(srx.get(), FI_OP_RECV, in, kSize, FI_ADDR_UNSPEC);
+  ASSERT_EQ(posted.queue(fabric, trigger.get(), 0, completion.get()), 0);
+  ASSERT_EQ(retry([&] { return fi_inject(ep.get(), out.data(), 8, self); }), 0);
+  EXPECT_TRUE(reaches(completion.get(), 1));
+  EXPECT_TRUE(queue.stays_silent(milliseconds(1)));
+}
+
 }  // namespace shared_contexts
