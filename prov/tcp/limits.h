@@ -44,7 +44,7 @@ inline constexpr std::size_t kReliableQueueSize = 2048;  // reliable datagrams, 
 inline constexpr std::size_t kInlineSize = kMaxHeaderSize + kInjectSize;
 
 constexpr TransmitLimits limits_of_transmits(std::size_t inject) noexcept {
-  return {.unsupported = kUnsupportedLevels, .ranges = kMaxRmaIov, .message = SIZE_MAX, .inject = inject};
+  return {.unsupported = kUnsupportedFlags, .ranges = kMaxRmaIov, .message = SIZE_MAX, .inject = inject};
 }
 
 // Small messages of one burst share a system call until this many bytes are queued.

@@ -9,7 +9,7 @@
 namespace weft::udp {
 
 // Datagrams are not acknowledged, and have no room for completion data.
-constexpr uint64_t kUnsupported = kUnsupportedLevels | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA;
+constexpr uint64_t kUnsupported = kUnsupportedFlags | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA;
 
 namespace {
 
@@ -93,7 +93,7 @@ void Endpoint::flush() noexcept {
 }
 
 ssize_t Endpoint::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
-  if (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
+  if (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_TRIGGER)) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(engine().mutex());
   if (const ssize_t result = receiver_.post(request); result != 0) return result;

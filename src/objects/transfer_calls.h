@@ -137,8 +137,8 @@ struct TransmitRequest {
   std::span<const iovec> arrays = {};
 };
 
-// Completion levels that no wire reports.
-inline constexpr std::uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+// Completion levels that no wire reports; and FI_TRIGGER, which Triggers removes where calls may wait for a counter.
+inline constexpr std::uint64_t kUnsupportedFlags = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_TRIGGER;
 
 // The limits of an endpoint for its transfer calls.
 struct TransmitLimits {

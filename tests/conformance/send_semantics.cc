@@ -3,12 +3,14 @@
 // fi_endpoint(3), COMPLETION EVENT SEMANTICS of fi_cq(3).
 #include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_trigger.h>
 
 #include <algorithm>
 #include <deque>
 #include <memory>
 #include <thread>
 
+#include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/member.h"
 #include "fixture/node.h"
@@ -135,6 +137,21 @@ TEST_P(SendSemantics, MoreIsEndedByASendWithoutIt) {
   ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, FI_MORE, &scene.sent), 0);
   ASSERT_EQ(scene.pair.a().send(scene.out, kSize, &scene.sent), 0);
   for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
+}
+
+TEST_P(SendSemantics, CallsThatWaitForACounterNeedTheCapability) {
+  Scene scene(target());
+  if ((scene.fabric.info()->caps & FI_TRIGGER) != 0) GTEST_SKIP() << "the capability is granted";
+  const auto counter = open_counter(scene.fabric);
+  fi_triggered_context waiting{};
+  waiting.event_type = FI_TRIGGER_THRESHOLD;
+  waiting.trigger.threshold = {counter.get(), 1};
+  const iovec out{scene.out.data(), kSize}, in{scene.in.data(), kSize};
+  void* desc[] = {scene.out.desc(), scene.in.desc()};
+  const fi_msg sent{&out, &desc[0], 1, scene.pair.a().peer, &waiting, 0};
+  const fi_msg received{&in, &desc[1], 1, FI_ADDR_UNSPEC, &waiting, 0};
+  EXPECT_EQ(fi_sendmsg(scene.pair.a().ep(), &sent, FI_TRIGGER | FI_COMPLETION), -FI_EBADFLAGS);
+  EXPECT_EQ(fi_recvmsg(scene.pair.b().ep(), &received, FI_TRIGGER | FI_COMPLETION), -FI_EBADFLAGS);
 }
 
 // A provider that has learned that an application returns for progress at once must not hold its messages back when it

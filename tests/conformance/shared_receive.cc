@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Shared receive contexts: one queue of buffers for many endpoints; SHARED CONTEXTS of fi_endpoint(3).
+#include <rdma/fi_trigger.h>
+
 #include <set>
 
-#include "fixture/node.h"
+#include "fixture/counter.h"
 
 namespace shared_receive {
 
@@ -117,6 +119,19 @@ TEST_P(SharedReceive, PostedReceiveCanBeCanceled) {
   CANCEL_OR_SKIP(&scene.srx->fid, &received[0]);
   ASSERT_EQ(scene.pairs[0]->a().send(out, 8, &sent), 0);
   EXPECT_EQ(scene.pairs[0]->b().rx().wait().context(), &received[1]) << "the canceled one is not filled";
+}
+
+TEST_P(SharedReceive, ReceivesThatWaitForACounterAreRefused) {
+  SHARED_SCENE();
+  const auto counter = open_counter(scene.fabric);
+  Buffer in(scene.fabric, kSize);
+  const iovec iov{in.data(), kSize};
+  void* desc = in.desc();
+  fi_triggered_context context{};
+  context.event_type = FI_TRIGGER_THRESHOLD;
+  context.trigger.threshold = {counter.get(), 1};
+  const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &context, 0};
+  EXPECT_EQ(fi_recvmsg(scene.srx.get(), &message, FI_TRIGGER), -FI_EBADFLAGS);
 }
 
 }  // namespace shared_receive

@@ -47,7 +47,7 @@ ssize_t Sender::update(const AtomicRequest& request) noexcept {
   const std::size_t most =
       rdm::atomic_count(services_.domain.atomic_limit(), request.kind, request.datatype, request.operation);
   if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
-  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  if ((request.flags & kUnsupportedFlags) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
   if (DeviceMemory* devices = services_.devices;
       devices != nullptr && (devices->includes(buffers.sent()) || devices->includes(buffers.results())))

@@ -28,7 +28,7 @@ void fill_header(const Channel& channel, const TransmitRequest& request, std::si
 
 // The error that check_transmit() would find first. Only failing calls come here, so successful ones pay nothing.
 [[gnu::noinline, gnu::cold]] ssize_t refusal(const TransmitRequest& request, ssize_t error) noexcept {
-  return (request.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : error;
+  return (request.flags & kUnsupportedFlags) != 0 ? -FI_EBADFLAGS : error;
 }
 
 // Replaces the operation's memory by a contiguous copy. False when memory runs out.
@@ -70,7 +70,7 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
 // Sends the message with a copy at the lower provider, so that it completes at once. False: it must be queued.
 [[gnu::always_inline]] inline bool Sender::try_inject(Channel& channel, const TransmitRequest& request,
                                                       std::size_t len) noexcept {
-  if ((request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) != 0) return false;
+  if ((request.flags & (kLowerLevels | kUnsupportedFlags | FI_FENCE)) != 0) return false;
   if (len + sizeof(PacketHeader) > channel.side->inject || !channel.credits.may_send()) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   fill_header(channel, request, len, *new (bytes) PacketHeader);
@@ -85,7 +85,7 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
 [[gnu::noinline]] ssize_t Sender::inject_at_once(Channel& channel, const TransmitRequest& request,
                                                  std::size_t len) noexcept {
   const bool plain = request.operation <= Operation::kTagged && services_.devices == nullptr &&
-                     (request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) == 0;
+                     (request.flags & (kLowerLevels | kUnsupportedFlags | FI_FENCE)) == 0;
   if (!plain || len > services_.eager_limit || len + sizeof(PacketHeader) > channel.side->inject ||
       !channel.credits.may_send() || channel.scarcity.announces)
     return -FI_EOPNOTSUPP;
@@ -132,7 +132,7 @@ ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
       if (result == 0 || result == -FI_EAGAIN) return result;
     }
   }
-  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  if ((request.flags & kUnsupportedFlags) != 0) return -FI_EBADFLAGS;
   return queue(*peer, request, len, nullptr);
 }
 

@@ -52,7 +52,9 @@ ssize_t SharedReceive::rx_size_left() noexcept {
 }
 
 ssize_t SharedReceive::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
-  if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
+  // Receives of these contexts wait for no counter.
+  const uint64_t refused = FI_TRIGGER | (request.tagged ? 0 : FI_PEEK | FI_CLAIM | FI_DISCARD);
+  if ((request.flags & refused) != 0) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(engine_.mutex());
   if ((request.flags & FI_PEEK) != 0) engine_.progress();  // as in TransferEndpoint

@@ -117,7 +117,7 @@ ssize_t ReliableEndpoint::transmit(TransmitRequest&& request) noexcept {
 ssize_t ReliableEndpoint::update(const AtomicRequest& request) noexcept {
   const std::size_t most = atomic_count(request.kind, request.datatype, request.operation);
   if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
-  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  if ((request.flags & kUnsupportedFlags) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
   fi_rma_iov ranges[kMaxRmaIov];
   std::transform(request.remote.begin(), request.remote.end(), ranges, [](const fi_rma_ioc& range) {

@@ -27,7 +27,7 @@ const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t fla
 }
 
 ssize_t DatagramEndpoint::transmit(const SendWork& work, fi_addr_t destination) noexcept {
-  constexpr uint64_t kUnsupported = kUnsupportedLevels | FI_DELIVERY_COMPLETE;  // datagrams are not acknowledged
+  constexpr uint64_t kUnsupported = kUnsupportedFlags | FI_DELIVERY_COMPLETE;  // datagrams are not acknowledged
   if (const ssize_t refusal = sends_.check(work, kUnsupported); refusal != 0) [[unlikely]]
     return refusal;
   LightGuard guard(sends_.lock());

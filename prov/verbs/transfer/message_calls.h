@@ -37,7 +37,7 @@ class ReceiveCalls : public Object<fid_ep> {
   }
   ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
     if (msg == nullptr) return -FI_EINVAL;
-    if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
+    if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_TRIGGER)) != 0) return -FI_EBADFLAGS;
     return receives().post_list(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
   }
 

@@ -67,7 +67,7 @@ class SendQueue final {
   ssize_t room() noexcept;
 
   // The validation that needs no queue state; its errors come in the order of check_transmit().
-  ssize_t check(const SendWork& work, uint64_t unsupported = kUnsupportedLevels) const noexcept;
+  ssize_t check(const SendWork& work, uint64_t unsupported = kUnsupportedFlags) const noexcept;
   // Buffers of a call.
   std::size_t iov_limit() const noexcept { return sizes_.transmit_iov; }
   // Posts any transmission, after check(). With the lock held.
