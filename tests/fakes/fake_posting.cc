@@ -37,10 +37,12 @@ bool has_opcode(const Qp& qp, ibv_wr_opcode opcode) {
          opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-// irdma reads and writes the first buffer of the list even if the list is empty.
+// irdma reads and writes the first buffer of the list even if the list is empty; erdma looks at that of a read without
+// a test whether there is one.
 bool has_stray_buffer(const ibv_send_wr& request) {
   const bool sends = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
-  return !sends && request.num_sge == 0 && request.sg_list && request.sg_list->length;
+  if (sends || request.num_sge != 0) return false;
+  return request.sg_list ? request.sg_list->length != 0 : request.opcode == IBV_WR_RDMA_READ;
 }
 
 int copy_inline(Qp& qp, size_t at, const ibv_send_wr& request) {

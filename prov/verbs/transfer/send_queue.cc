@@ -191,9 +191,10 @@ ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   wr[0].next = &wr[1];
   wr[0].send_flags = fill(*first, work) & ~unsigned{IBV_SEND_SIGNALED};
   first->flags = work.kind | Posted::kFirstHalf;
+  ibv_sge nothing{};
   SendWork read = work;
   read.opcode = IBV_WR_RDMA_READ;
-  read.sges = nullptr;
+  read.sges = &nothing;
   read.count = 0;
   read.len = 0;
   build(wr[1], read);

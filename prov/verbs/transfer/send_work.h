@@ -30,8 +30,8 @@ struct SendWork {
   std::uint32_t kind = 0;   // the completion's flags
   std::uint64_t flags = 0;  // the operation's
   ibv_sge* sges = nullptr;
-  int count = 0;          // number of sges, none has length 0; 0: `sges` is null, or its first one has length 0,
-                          // because irdma reads and writes with it nevertheless
+  int count = 0;          // number of sges, none has length 0; 0: the first one has length 0, because irdma and erdma
+                          // use it nevertheless
   std::uint64_t len = 0;  // bytes in all sges
   void* context = nullptr;
   std::uint64_t data = 0;  // FI_REMOTE_CQ_DATA
@@ -88,7 +88,10 @@ struct ManySges {
                        lkey_of(desc != nullptr ? desc[i] : nullptr)};
     }
   }
-  ibv_sge* list() noexcept { return count != 0 ? sges : nullptr; }
+  ibv_sge* list() noexcept {
+    if (count == 0) sges[0] = {};
+    return sges;
+  }
 };
 
 // The part that operations with these buffers have in common; the caller adds the rest.
@@ -175,7 +178,7 @@ class SendChain : public ListHook<SendChain> {
     } else {
       for (int i = 0; i < work.count; ++i) wr.sg_list[i] = work.sges[i];
     }
-    if (wr.num_sge == 0) wr.sg_list = nullptr;
+    if (wr.num_sge == 0) wr.sg_list[0] = {};
     ++count_;
     return wr;
   }

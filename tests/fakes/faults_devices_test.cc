@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Habits of single devices that neither Soft-RoCE nor mlx5 has; ibv_post_send(3). The accounts balance (two_ends.h).
+#include <gtest/gtest.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include "fake_rdma.h"
+#include "two_ends.h"
+
+namespace faults_devices_test {
+
+class FaultsDevices : public testing::Test {
+ protected:
+  void SetUp() override { fake::reset(); }
+  void TearDown() override { fake::reset(); }
+
+  // Runs `act` on a connection; then the client closes, and all accounts balance.
+  static void with_connection(const std::function<void(ends::TwoEnds&)>& act) {
+    ends::TwoEnds both;
+    ASSERT_TRUE(both.open() && both.connect());
+    ASSERT_TRUE(both.wait([&] { return both.client.established() && both.server.established(); }));
+    act(both);
+    both.client.close_endpoint(both);
+    both.expect_ended();
+    both.close();
+    EXPECT_EQ(both.verdict(), "");
+  }
+};
+
+// erdma looks at the first buffer of every read.
+TEST_F(FaultsDevices, ReadsOfNoBytesHaveAnEmptyBuffer) {
+  with_connection([](ends::TwoEnds& both) {
+    EXPECT_TRUE(both.client.post_read_of(both.server, 0));
+    EXPECT_TRUE(both.wait([&] { return both.client.completed == 1; }));
+  });
+}
+
+}  // namespace faults_devices_test
