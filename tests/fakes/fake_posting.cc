@@ -45,7 +45,9 @@ bool has_stray_buffer(const ibv_send_wr& request) {
   return request.sg_list ? request.sg_list->length != 0 : request.opcode == IBV_WR_RDMA_READ;
 }
 
+// One buffer: irdma before rdma-core 44 takes only the first one.
 int copy_inline(Qp& qp, size_t at, const ibv_send_wr& request) {
+  if (request.num_sge > 1) return EINVAL;
   if (request.opcode == IBV_WR_RDMA_READ || request.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP) return EINVAL;
   const uint32_t limit = qp.init.cap.max_inline_data;
   uint32_t length = 0;

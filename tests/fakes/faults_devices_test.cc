@@ -4,6 +4,9 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 
+#include <cstring>
+#include <string>
+
 #include "fake_rdma.h"
 #include "two_ends.h"
 
@@ -32,6 +35,19 @@ TEST_F(FaultsDevices, ReadsOfNoBytesHaveAnEmptyBuffer) {
   with_connection([](ends::TwoEnds& both) {
     EXPECT_TRUE(both.client.post_read_of(both.server, 0));
     EXPECT_TRUE(both.wait([&] { return both.client.completed == 1; }));
+  });
+}
+
+// irdma sends only the first buffer of inline data.
+TEST_F(FaultsDevices, InlineDataOfSeveralBuffersGoesInOne) {
+  with_connection([](ends::TwoEnds& both) {
+    std::memcpy(both.client.memory(), "gathered", 8);
+    EXPECT_TRUE(both.client.post_send_of(2, 0));
+    EXPECT_TRUE(both.client.post_send_of(2, FI_DELIVERY_COMPLETE));
+    EXPECT_TRUE(both.client.post_send_of(2, FI_MORE));
+    EXPECT_TRUE(both.client.post_send_of(2, FI_INJECT));
+    EXPECT_TRUE(both.wait([&] { return both.client.completed == 4 && both.server.completed == 4; }));
+    EXPECT_EQ(std::string(both.server.memory() + 4096, 8), "gathered");
   });
 }
 

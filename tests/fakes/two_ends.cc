@@ -93,6 +93,20 @@ bool End::post_send(bool inject, size_t length) {
   return true;
 }
 
+bool End::post_send_of(size_t buffers, uint64_t flags) {
+  void* context = take_context();
+  if (!ep || !context) return false;
+  constexpr size_t kBytes = 4;
+  std::vector<iovec> iov;
+  for (size_t i = 0; i < buffers; ++i) iov.push_back({memory_.data() + i * kBytes, kBytes});
+  std::vector<void*> descriptions(buffers, description(*this));
+  const fi_msg message{iov.data(), descriptions.data(), buffers, FI_ADDR_UNSPEC, context, 0};
+  if (fi_sendmsg(ep, &message, flags)) return false;
+  open_[next_context_++ % open_.size()] = 1;
+  ++posted;
+  return true;
+}
+
 bool End::post_rma(End& target, bool read) {
   void* context = take_context();
   if (!ep || !context || !target.mr) return false;

@@ -68,6 +68,7 @@ class End {
   bool open_endpoint(fi_info* info);
   void post_receive(uint64_t flags = 0, bool without_buffer = false);
   bool post_send(bool inject = false, size_t length = 64);
+  bool post_send_of(size_t buffers, uint64_t flags);  // 4 bytes for each
   bool post_rma(End& target, bool read);
   bool post_read_of(End& target, size_t buffers);  // 16 bytes for each
   void read_completions(TwoEnds& all);

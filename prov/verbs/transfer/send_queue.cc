@@ -4,6 +4,7 @@
 
 #include <rdma/providers/fi_log.h>
 
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -175,6 +176,19 @@ ssize_t SendQueue::on_no_room(uint64_t kind, void* context) noexcept {
   return -FI_EAGAIN;
 }
 
+[[gnu::noinline]] int SendQueue::post_gathered(ibv_send_wr& first, ibv_send_wr** bad) noexcept {
+  std::byte data[kMaxInjectSize];
+  ibv_sge whole{reinterpret_cast<uintptr_t>(data), 0, 0};
+  for (int i = 0; i < first.num_sge; ++i) {
+    const ibv_sge& part = first.sg_list[i];
+    std::memcpy(data + whole.length, reinterpret_cast<const void*>(part.addr), part.length);
+    whole.length += part.length;
+  }
+  first.sg_list = &whole;
+  first.num_sge = 1;
+  return ibv_post_send(qp_, &first, bad);
+}
+
 // Two work requests with two records. The first is silent, and passes its failure to the second. A read of no bytes
 // needs no right of the region: the peer's device does not check its key (IBA C9-88). It has the write's key, for
 // devices that search for the region when they repeat an answer.
@@ -202,7 +216,7 @@ ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   wr[1].next = nullptr;
   wr[1].send_flags = fill(*second, read) | IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp_, wr, &bad);
+  const int error = post_requests(wr[0], &bad);
   if (error != 0 && bad != &wr[1]) return refused(error);
   ring_.push(false);
   ring_.push(error == 0);
@@ -268,8 +282,9 @@ ssize_t SendQueue::post_in_chain(const SendWork& work) noexcept {
   }
   const bool was_empty = chain_->empty();
   ring_.block();
-  // Other operations may use the application's buffers until they complete.
-  const bool copy = (work.silent || (work.flags & FI_INJECT) != 0) && carries_data(work.opcode);
+  // Other operations may use the application's buffers until they complete, except for inline data in several.
+  const bool scattered = work.count > 1 && work.len <= inline_bytes_;
+  const bool copy = (work.silent || (work.flags & FI_INJECT) != 0 || scattered) && carries_data(work.opcode);
   ibv_send_wr& wr = chain_->append(work, copy);
   wr.wr_id = reinterpret_cast<uintptr_t>(slot);
   wr.send_flags = fill(*slot, work);

@@ -143,6 +143,14 @@ class SendQueue final {
   }
   Posted* first_record() noexcept;
   ssize_t on_no_room(uint64_t kind, void* context) noexcept;
+  // ibv_post_send. Inline data goes in one buffer: irdma takes only the first one before rdma-core 44.
+  static bool has_scattered_data(const ibv_send_wr& request) noexcept {
+    return (request.send_flags & IBV_SEND_INLINE) != 0 && request.num_sge > 1;
+  }
+  int post_gathered(ibv_send_wr& first, ibv_send_wr** bad) noexcept;
+  int post_requests(ibv_send_wr& first, ibv_send_wr** bad) noexcept {
+    return has_scattered_data(first) ? post_gathered(first, bad) : ibv_post_send(qp_, &first, bad);
+  }
   // Writes the record of a work request; returns its send_flags.
   unsigned fill(Posted& slot, const SendWork& work) const noexcept;
   ssize_t post_in_chain(const SendWork& work) noexcept;
@@ -227,7 +235,7 @@ class SendQueue final {
   wr.next = nullptr;
   wr.send_flags = fill(*slot, work);
   ibv_send_wr* bad;
-  const int error = ibv_post_send(qp_, &wr, &bad);
+  const int error = post_requests(wr, &bad);
   if (error != 0) [[unlikely]]
     return refused(error);
   ring_.push((wr.send_flags & IBV_SEND_SIGNALED) != 0);
