@@ -97,11 +97,15 @@ void flush(Qp& qp) {
     push_receive_completion(qp, qp.receives.take(), failure(IBV_WC_WR_FLUSH_ERR), false);
 }
 
+void forget_receives(Qp& qp) {
+  qp.receives.posted = qp.receives.taken = qp.receives.freed = 0;
+}
+
 void return_to_reset(Qp& qp) {
   if (qp.state == IBV_QPS_ERR) flush(qp);
   forget_work(qp);
   qp.posted = qp.done = qp.freed = 0;
-  qp.receives.posted = qp.receives.taken = qp.receives.freed = 0;
+  forget_receives(qp);
   qp.wait = Qp::Wait::kNo;
   qp.doomed = false;
   qp.remote = nullptr;
@@ -197,6 +201,7 @@ int apply(Qp& qp, const ibv_qp_attr& attr, int mask) {
   }
   if (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr.max_rd_atomic > qp.device->config.max_qp_init_rd_atom) return EINVAL;
   if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr.max_dest_rd_atomic > qp.device->config.max_qp_rd_atom) return EINVAL;
+  if (target == IBV_QPS_INIT && qp.state == IBV_QPS_INIT) forget_receives(qp);  // as mana
   if (target == IBV_QPS_RESET) {
     return_to_reset(qp);
   } else if (target == IBV_QPS_ERR) {

@@ -4,6 +4,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -49,6 +50,26 @@ TEST_F(FaultsDevices, InlineDataOfSeveralBuffersGoesInOne) {
     EXPECT_TRUE(both.wait([&] { return both.client.completed == 4 && both.server.completed == 4; }));
     EXPECT_EQ(std::string(both.server.memory() + 4096, 8), "gathered");
   });
+}
+
+// mana drops the receives of a queue pair that enters INIT again.
+TEST_F(FaultsDevices, ReceivesOutliveARepeatedAttemptToConnect) {
+  ends::TwoEnds both({.connect_timeout_ms = 5000});
+  ASSERT_TRUE(both.open());
+  fake::lose(fake::Message::kRequest);
+  ASSERT_TRUE(both.connect());
+  const rdma_cm_id* id = nullptr;
+  ASSERT_TRUE(both.wait([&] {
+    for (const fake::IdState& each : fake::ids())
+      if (each.state == std::string("request sent")) id = each.id;
+    return id != nullptr;
+  }));
+  fake::inject_cm_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+  ASSERT_TRUE(both.wait([&] { return both.client.established() && both.server.established(); }));
+  EXPECT_TRUE(both.server.post_send());
+  EXPECT_TRUE(both.wait([&] { return both.client.completed == 1; }));
+  both.close();
+  EXPECT_EQ(both.verdict(), "");
 }
 
 }  // namespace faults_devices_test

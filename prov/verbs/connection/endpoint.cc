@@ -162,7 +162,12 @@ Status Endpoint::create_queue_pair() noexcept {
   attr.qp_access_flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   if (domain_->device().attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE)
     attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-  if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
+  // mana drops posted receives when a queue pair enters INIT again.
+  const bool moves = attr.port_num != qp_port_ || attr.pkey_index != qp_pkey_index_;
+  if (fresh || moves)
+    if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
+  qp_port_ = attr.port_num;
+  qp_pkey_index_ = attr.pkey_index;
   if (!fresh) return Status();
   if (Status status = adopt_qp(qp_.get()); !status.ok()) return status;
   return engine().watch_device(domain_->device(), *this);

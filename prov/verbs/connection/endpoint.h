@@ -142,6 +142,8 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   bool port_down_ = false;
   bool peer_may_wait_ = false;  // the connection was established, and the peer has not confirmed its end
+  std::uint8_t qp_port_ = 0;    // the queue pair's, as the next one
+  std::uint16_t qp_pkey_index_ = 0;
   // Set by other threads for on_note().
   std::atomic<bool> peer_has_sent_{false};
   std::atomic<std::uint16_t> broken_{0};  // fi_errno of the queue pair's failure
