@@ -147,7 +147,7 @@ void World::forget_scripts() {
   lost_messages.clear();
   lost_acknowledgements.clear();
   keep_completions = false;
-  flush_late = reuse_numbers = false;
+  flush_late = refuses_when_broken = reuse_numbers = false;
   second_refusal = 0;
 }
 
@@ -260,6 +260,12 @@ void keep_completions_of_destroyed(bool keep) {
   World& world = World::get();
   Guard guard(world.mutex);
   world.keep_completions = keep;
+}
+
+void refuse_sends_when_broken(bool refuse) {
+  World& world = World::get();
+  Guard guard(world.mutex);
+  world.refuses_when_broken = refuse;
 }
 
 void flush_late(bool late) {

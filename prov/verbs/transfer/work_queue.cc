@@ -48,6 +48,12 @@ std::size_t SendRing::room() const noexcept {
   return limit_ > used ? limit_ - used : 0;
 }
 
+bool SendRing::is_silent() const noexcept {
+  for (std::uint32_t at = tail_.load(std::memory_order_acquire); at != head_; ++at)
+    if ((slots_[at & mask_].flags & (Posted::kReport | Posted::kCount)) != 0) return false;
+  return true;
+}
+
 Posted* SendRing::take_oldest() noexcept {
   const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
   if (tail == head_) return nullptr;

@@ -127,6 +127,9 @@ class SendRing {
   void complete_through(const Posted& slot) noexcept { tail_.store(slot.end, std::memory_order_release); }
   Posted& after(const Posted& slot) noexcept { return slots_[slot.end & mask_]; }
 
+  // Poster. Whether nothing that is outstanding will be reported.
+  bool is_silent() const noexcept;
+
   // Both, after the last work completion. All have completed.
   void complete_all() noexcept { tail_.store(head_, std::memory_order_release); }
   // Completes the oldest outstanding one. Null: none.
