@@ -2,6 +2,7 @@
 // Habits of single devices that neither Soft-RoCE nor mlx5 has; ibv_post_send(3). The accounts balance (two_ends.h).
 #include <gtest/gtest.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
 #include <cerrno>
@@ -82,6 +83,23 @@ TEST_F(FaultsDevices, SilentOperationsThatSucceededDoNotDelayTheEnd) {
     const auto started = std::chrono::steady_clock::now();
     both.client.close_endpoint(both);
     EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::milliseconds(500));
+  });
+}
+
+// cxgb4, erdma and siw answer with the negative of the error.
+TEST_F(FaultsDevices, NegativeErrorsOfPostsAreReportedAsErrors) {
+  with_connection([](ends::TwoEnds& both) {
+    const auto inject = [&](int error) {
+      fake::fail("ibv_post_send", 1, error);
+      return fi_inject(both.client.ep, "x", 1, FI_ADDR_UNSPEC);
+    };
+    EXPECT_EQ(inject(-ENOMEM), -FI_EAGAIN);
+    EXPECT_EQ(inject(-EINVAL), -FI_EINVAL);
+    EXPECT_TRUE(both.client.post_send_of(1, FI_MORE));
+    fake::fail("ibv_post_send", 1, -EIO);
+    EXPECT_TRUE(both.client.post_send_of(1, 0));
+    EXPECT_TRUE(both.wait([&] { return both.client.failed == 2; }));
+    EXPECT_EQ(both.client.send_error, FI_EIO);
   });
 }
 

@@ -6,6 +6,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <memory>
 
 #include "base/status.h"
@@ -38,9 +40,9 @@ struct DestroyQueuePair {
 };
 using QueuePairHandle = std::unique_ptr<ibv_qp, DestroyQueuePair>;
 
-// Calls of libibverbs return an errno, or -1 and set errno.
+// Calls of libibverbs return an errno, or -1 and set errno; those of some devices the negative of an errno.
 inline Status status_of(int result) noexcept {
-  return result == 0 ? Status() : Status::from_errno(result > 0 ? result : errno);
+  return result == 0 ? Status() : Status::from_errno(result == -1 ? errno : std::abs(result));
 }
 // Moves the queue pair (may be null) to its error state, which flushes everything that is posted.
 inline bool break_queue_pair(ibv_qp* qp) noexcept {

@@ -91,8 +91,8 @@ Status CompletionChannel::grow_locked(unsigned entries) noexcept {
   }
   if (entries <= now) return {};
   const unsigned wanted = std::min(std::max(entries, 2 * now), most);
-  int error = ibv_resize_cq(cq_.get(), static_cast<int>(wanted));
-  if (error != 0 && wanted != entries) error = ibv_resize_cq(cq_.get(), static_cast<int>(entries));
+  int error = status_of(ibv_resize_cq(cq_.get(), static_cast<int>(wanted))).error();
+  if (error != 0 && wanted != entries) error = status_of(ibv_resize_cq(cq_.get(), static_cast<int>(entries))).error();
   if (error == 0) return {};
   FI_WARN(&provider(), FI_LOG_CQ, "cannot resize a completion queue of %s from %u to %u entries: %s; open it larger\n",
           domain_.device().name(), now, entries, fi_strerror(error));

@@ -226,7 +226,7 @@ ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   // The device took the write but refused the read that proves it: the operation is reported as failed. The second
   // record stays, silent as well, because the first one's status is passed to it.
   second->flags = first->flags;
-  routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
+  routes_.transmit_failed(work.kind, work.context, errno_of(error), IBV_WC_GENERAL_ERR);
   return 0;
 }
 
@@ -267,7 +267,7 @@ ssize_t SendQueue::post_split_read(const SendWork& work) noexcept {
   // Some parts are under way, and must not reach the buffers once the failure is reported: the connection ends.
   ring_.youngest(0).flags = work.kind | Posted::kFirstHalf;
   break_queue_pair(qp_);
-  routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
+  routes_.transmit_failed(work.kind, work.context, errno_of(error), IBV_WC_GENERAL_ERR);
   routes_.owner.on_transfer_failed(IBV_WC_GENERAL_ERR);
   return 0;
 }
@@ -303,7 +303,7 @@ ssize_t SendQueue::post_in_chain(const SendWork& work) noexcept {
 // With the lock held. Requests that the device refuses were accepted from the application: they complete as failed.
 void SendQueue::flush_chain() noexcept {
   ibv_send_wr* bad = nullptr;
-  const int error = qp_ != nullptr ? ibv_post_send(qp_, chain_->first(), &bad) : ENOTCONN;
+  const int error = qp_ != nullptr ? errno_of(ibv_post_send(qp_, chain_->first(), &bad)) : ENOTCONN;
   if (error != 0) [[unlikely]] {
     const uint32_t left = bad != nullptr ? chain_->left_from(bad) : chain_->count();
     FI_WARN(&provider(), FI_LOG_EP_DATA, "the device refused %u work requests of a chain: %s\n", left,

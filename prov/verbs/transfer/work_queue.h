@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 
 #include "base/light_lock.h"
@@ -25,8 +26,12 @@ class ReceiveQueue;
 class SendQueue;
 class SharedReceive;
 
-// An error of ibv_post_send or ibv_post_recv.
-[[gnu::noinline, gnu::cold]] inline ssize_t refused(int error) noexcept {
+// The errno in an answer of ibv_post_send or ibv_post_recv. Some devices answer with its negative (cxgb4, erdma, siw).
+inline int errno_of(int answer) noexcept {
+  return std::abs(answer);
+}
+[[gnu::noinline, gnu::cold]] inline ssize_t refused(int answer) noexcept {
+  const int error = errno_of(answer);
   return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
 }
 [[gnu::noinline, gnu::cold]] inline ssize_t unlock_refused(LightLock& lock, int error) noexcept {
