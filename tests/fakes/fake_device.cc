@@ -75,6 +75,10 @@ Device* make_device(const DeviceConfig& config) {
   device->config = config;
   device->node_type = config.iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
   device->transport_type = config.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+  if (config.own_transport) {
+    device->node_type = IBV_NODE_UNSPECIFIED;
+    device->transport_type = IBV_TRANSPORT_UNSPECIFIED;
+  }
   std::snprintf(device->name, sizeof device->name, "%s", config.name.c_str());
   std::snprintf(device->dev_name, sizeof device->dev_name, "uverbs%zu", world.devices.size());
   std::snprintf(device->dev_path, sizeof device->dev_path, "/nonexistent/%s", device->dev_name);

@@ -39,6 +39,7 @@ struct DeviceConfig {
   ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;
   bool takes_dmabufs = true;
   uint64_t lockable_bytes = UINT64_MAX;  // registering more fails with ENOMEM, as with a low memlock limit
+  bool own_transport = false;            // neither InfiniBand's nor iWARP's, as EFA
 };
 // Without a device, one with every address of this host appears at the first call that needs it; with FAKE_RDMA_PORT=2
 // in the environment, behind a dead port.

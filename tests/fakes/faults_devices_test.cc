@@ -12,6 +12,7 @@
 
 #include "fake_rdma.h"
 #include "two_ends.h"
+#include "without_devices.h"
 
 namespace faults_devices_test {
 
@@ -101,6 +102,22 @@ TEST_F(FaultsDevices, NegativeErrorsOfPostsAreReportedAsErrors) {
     EXPECT_TRUE(both.wait([&] { return both.client.failed == 2; }));
     EXPECT_EQ(both.client.send_error, FI_EIO);
   });
+}
+
+class FaultsOwnTransport : public WithoutDevices {};
+
+// EFA and usNIC.
+TEST_F(FaultsOwnTransport, DeviceWithATransportOfItsOwnIsNotOffered) {
+  fake::DeviceConfig config;
+  config.addresses = {"127.0.0.1"};
+  config.own_transport = true;
+  fake::add_device(config);
+  fi_info* const hints = fi_allocinfo();
+  hints->fabric_attr->prov_name = strdup("verbs");
+  fi_info* found = nullptr;
+  EXPECT_EQ(fi_getinfo(FI_VERSION(1, 18), nullptr, nullptr, 0, hints, &found), -FI_ENODATA);
+  fi_freeinfo(hints);
+  fi_freeinfo(found);
 }
 
 }  // namespace faults_devices_test

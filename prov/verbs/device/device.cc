@@ -105,6 +105,12 @@ fi_bus_attr bus_of(const std::filesystem::path& folder) {
 
 constexpr std::uint32_t kMostInline = 1024;
 
+// Devices with a transport of their own have neither connections nor datagrams as here: EFA, usNIC.
+bool has_known_transport(const ibv_context& context) noexcept {
+  const ibv_transport_type transport = context.device->transport_type;
+  return transport == IBV_TRANSPORT_IB || transport == IBV_TRANSPORT_IWARP;
+}
+
 }  // namespace
 
 Status Device::query() {
@@ -170,15 +176,20 @@ Result<std::vector<Ref<Device>>> open_devices(std::string& why) {
   const std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> owner(list, &rdma_free_devices);
   const int error = errno;
   std::vector<Ref<Device>> found;
-  for (int i = 0; list != nullptr && i < count; ++i)
-    if (auto device = device_of(list[i])) found.push_back(std::move(*device));
+  bool all_answer = true;
+  for (int i = 0; list != nullptr && i < count; ++i) {
+    if (!has_known_transport(*list[i])) continue;
+    auto device = device_of(list[i]);
+    all_answer = all_answer && device;
+    if (device) found.push_back(std::move(*device));
+  }
   if (found.empty()) {
     if (lacks_descriptors(why)) return failure(FI_EMFILE);
     why = absence(error);
     return failure(forbidden() ? FI_EACCES : FI_ENODEV);
   }
   // A device that failed for now or that this user may not open is tried again at the next call.
-  const bool lasts = changed.tv_sec != 0 && found.size() == static_cast<std::size_t>(count);
+  const bool lasts = changed.tv_sec != 0 && all_answer;
   if (lasts && !forbidden() && !lacks_descriptors(why)) {
     std::lock_guard lock(all.mutex);
     all.listed = found;
