@@ -38,7 +38,7 @@ struct Credits {
   bool may_send() const noexcept { return left > 1; }  // the last one is for a report
   bool are_due() const noexcept { return counted && unreported >= kReportedReceives; }
   void agree(std::uint8_t flow_control, std::uint32_t receives) noexcept {
-    if (flow_control != kFlowControl || receives < 2) return;
+    if (flow_control != kFlowControl || receives == 0) return;
     counted = true;
     left = receives;
   }

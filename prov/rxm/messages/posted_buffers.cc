@@ -70,7 +70,7 @@ bool PostedBuffers::post_for(Channel& channel) noexcept {
     posted->channel = &channel;
     post(*posted);
   }
-  return true;
+  return !needs_first(channel);
 }
 
 inline void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
@@ -101,7 +101,7 @@ void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
   ssize_t result = -FI_EAGAIN;
   if (channel.state == Channel::State::kClosed)
     result = -FI_ENOTCONN;
-  else if (posted.buffer != nullptr && !pushes_back(channel) && !channel.is_throttled())
+  else if (posted.buffer != nullptr && (needs_first(channel) || !pushes_back(channel)) && !channel.is_throttled())
     result =
         fi_recv(channel.ep, posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   if (result == 0) {

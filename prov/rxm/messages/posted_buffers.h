@@ -75,6 +75,11 @@ class PostedBuffers : private messages::PeerMemory {
   void post_shared(PostedBuffer& posted) noexcept;
   void keep_left_over(PostedBuffer& posted) noexcept;
   void post_own(PostedBuffer& posted) noexcept;
+  // Where both ends count receives, a new connection has one in any case, for the peer's first report: an end that
+  // states none does not seem to count, and its peer does not report.
+  static bool needs_first(const Channel& channel) noexcept {
+    return channel.side->counts_receives && channel.state == Channel::State::kConnecting && channel.works.receives == 0;
+  }
   Channel* look_up(std::uint32_t number) noexcept {
     const auto found = channels_by_number_.find(number);
     return found == channels_by_number_.end() ? nullptr : last_sender_ = found->second;
