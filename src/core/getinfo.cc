@@ -83,16 +83,30 @@ bool takes_part(const Provider& provider, uint64_t flags) noexcept {
   return (provider.kind == ProviderKind::kOffload) == ((flags & kOffloadsOnly) != 0);
 }
 
-// Copies the smaller structures of a plug-in built against earlier headers to current ones. nullptr when memory runs
-// out.
-InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
-  if (layout == kAbi1_10) return old;
-  Infos copies;
-  for (const fi_info* each = old.get(); each != nullptr; each = each->next) {
-    copies.emplace_back(duplicate_info(UpgradedInfo(each, layout).get()));
-    if (!copies.back()) return nullptr;
+// Makes a structure of an earlier release a current one: members behind its `size` bytes become zero. False, with the
+// old one in place, when memory runs out.
+template <class T>
+bool grow(T*& structure, std::size_t size) noexcept {
+  if (structure == nullptr) return true;
+  void* const grown = std::realloc(structure, sizeof(T));
+  if (grown == nullptr) return false;
+  std::memset(static_cast<std::byte*>(grown) + size, 0, sizeof(T) - size);
+  structure = static_cast<T*>(grown);
+  return true;
+}
+
+// Makes the smaller structures of a plug-in built against earlier headers current ones. When memory runs out, the
+// result is null and the list is lost: only current structures can be released.
+InfoPtr to_current_layout(fi_info* list, const AbiLayout& layout) noexcept {
+  if (layout == kAbi1_10) return InfoPtr(list);
+  for (fi_info** each = &list; *each != nullptr; each = &(*each)->next) {
+    if (!grow(*each, layout.info)) return nullptr;
+    fi_info& info = **each;
+    if (!grow(info.tx_attr, layout.tx) || !grow(info.rx_attr, layout.rx) || !grow(info.ep_attr, layout.ep) ||
+        !grow(info.domain_attr, layout.domain) || !grow(info.fabric_attr, layout.fabric))
+      return nullptr;
   }
-  return InfoPtr(linked(copies));
+  return InfoPtr(list);
 }
 
 // Sets the names and versions, which are the core's task. A layered provider leaves the name of its core in prov_name,
@@ -145,7 +159,7 @@ Result<std::string> query(const fi_provider& provider, const Request& request, c
     if (error == 0) return "it returned an empty list";
     return fmt::format("it returned {} ({})", error, fi_strerror(-error));
   }
-  InfoPtr current = to_current_layout(InfoPtr(list), layout_of_api(provider.fi_version));
+  InfoPtr current = to_current_layout(list, layout_of_api(provider.fi_version));
   if (!current) return failure(FI_ENOMEM);
   const Result<bool> taken = take(std::move(current), provider, request, filter, all);
   if (!taken) return failure(taken.error());

@@ -287,6 +287,35 @@ TEST_F(GetInfoTest, SmallerStructuresOfOldProvidersAreCompleted) {
   fi_freeinfo(copy);
 }
 
+// One of API 1.4 has no authorization keys and no NIC: what lies there, behind its structures, is neither read nor
+// freed.
+TEST_F(GetInfoTest, NothingBehindTheStructuresOfOldProvidersIsUsed) {
+  static const auto old = []<class T>(T*& structure, std::size_t size) {
+    structure = static_cast<T*>(std::malloc(sizeof(T)));
+    std::memset(static_cast<void*>(structure), 0x5a, sizeof(T));
+    std::memset(static_cast<void*>(structure), 0, size);
+  };
+  Tcp::install("tcp", FI_VERSION(1, 0), FI_VERSION(1, 4));
+  Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info** info) {
+    old(*info, 112);
+    old((*info)->tx_attr, 72);
+    old((*info)->rx_attr, 64);
+    old((*info)->ep_attr, 80);
+    old((*info)->domain_attr, 120);
+    old((*info)->fabric_attr, 28);
+    (*info)->ep_attr->max_msg_size = 9;
+    return 0;
+  };
+  fi_info* info = nullptr;
+  ASSERT_EQ(fi_getinfo(FI_VERSION(1, 4), nullptr, nullptr, 0, nullptr, &info), 0);
+  EXPECT_EQ(info->ep_attr->max_msg_size, 9u);
+  EXPECT_EQ(info->ep_attr->auth_key, nullptr);
+  EXPECT_EQ(info->domain_attr->auth_key, nullptr);
+  EXPECT_EQ(info->tx_attr->tclass, 0u);
+  EXPECT_EQ(info->nic, nullptr);
+  fi_freeinfo(info);
+}
+
 TEST_F(GetInfoTest, ConcurrentFirstCallsAllSucceed) {
   Tcp::install("tcp");
   install_layer();
