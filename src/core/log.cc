@@ -151,8 +151,9 @@ void Log::open_destination(const char* path, int mode) {
   std::string file = path;
   struct stat status {};
   if (::stat(path, &status) == 0 && S_ISDIR(status.st_mode)) file += fmt::format("/ofi_{}.log", ::getpid());
-  file_.reset(above_standard(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, static_cast<mode_t>(mode))));
+  // O_NONBLOCK: nobody may read a FIFO.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+  file_.reset(above_standard(::open(file.c_str(), kFlags, static_cast<mode_t>(mode))));
   if (file_) {
     destination_ = file_.get();
     return;

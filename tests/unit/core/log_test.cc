@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <regex>
@@ -273,6 +274,24 @@ TEST_F(LogTest, BadLocationFallsBackToStandardError) {
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_NE(text.find("FI_LOG_LOCATION /nonexistent/log"), std::string::npos) << text;
   EXPECT_NE(text.find("still here"), std::string::npos) << text;
+}
+
+TEST_F(LogTest, FifoThatNobodyReadsIsNotWaitedFor) {
+  set("FI_LOG_LEVEL", "warn");
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  std::atomic<bool> returned{false}, waited{false};
+  std::thread reader([&] {
+    for (int i = 0; i < 200 && !returned; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (returned) return;
+    waited = true;
+    ::close(::open(path_.c_str(), O_RDONLY | O_NONBLOCK));
+  });
+  testing::internal::CaptureStderr();
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "still here\n");
+  returned = true;
+  reader.join();
+  EXPECT_FALSE(waited);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("still here"), std::string::npos);
 }
 
 TEST_F(LogTest, StandardStreamsAreLocations) {
