@@ -243,6 +243,7 @@ LowerInfo::LowerInfo(const kfi_info_1_1& info) {
 
 template <class Info>
 void LowerInfo::fill(const Info& info, bool is_1_1) {
+  static fid closed{};  // refused by every provider
   carry_info(info, info_);
   info_.mode = lower_mode(info.mode, is_1_1);
   info_.caps = lower_caps(info.caps, is_1_1);
@@ -255,7 +256,10 @@ void LowerInfo::fill(const Info& info, bool is_1_1) {
   info_.dest_addr = info.dest_addr;
   kfid* const handle = handle_in(info);
   request_ = request_of(handle);
-  if (handle != nullptr) info_.handle = request_ != nullptr ? request_->fi : fi_of(handle);
+  if (request_ != nullptr)
+    info_.handle = request_->fi;
+  else if (handle != nullptr)
+    info_.handle = is_open(handle) ? fi_of(handle) : &closed;
   if (info.tx_attr != nullptr) {
     lower_context(*info.tx_attr, tx_, is_1_1);
     require(info.tx_attr->caps, caps);

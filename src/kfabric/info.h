@@ -10,13 +10,15 @@ namespace weft::kfabric {
 // A connection request: the handle of the infos that a listener reports. It belongs to the fabric until kfi_endpoint or
 // kfi_reject takes it, also when its passive endpoint has closed.
 struct ConnectionRequest : kfid {
+  ConnectionRequest();
+  ConnectionRequest(const ConnectionRequest&) = delete;
+  ConnectionRequest& operator=(const ConnectionRequest&) = delete;
+  ~ConnectionRequest();
   fid* fi = nullptr;
 };
 
-// The request behind a handle of an info; NULL: another handle.
-inline ConnectionRequest* request_of(kfid* handle) {
-  return handle != nullptr && handle->fclass == KFI_CLASS_CONNREQ ? static_cast<ConnectionRequest*>(handle) : nullptr;
-}
+// The request behind a handle of an info; NULL: another handle, or a request that has ended.
+ConnectionRequest* request_of(kfid* handle) noexcept;
 
 // An fi_info on the stack with the contents of a kfi_info, whose strings and addresses it points to.
 class LowerInfo {

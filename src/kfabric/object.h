@@ -200,6 +200,8 @@ Handles::node_type make_place();
 void remember(Handles::node_type place, fid* below, kfid* handle) noexcept;
 Handles::node_type forget(fid* below) noexcept;
 kfid* handle_of(fid* below) noexcept;  // NULL: none
+// Whether it is an open object's: the handle of an info may be that of one that has closed.
+bool is_open(const kfid* handle) noexcept;
 
 // Whether the client uses API 1.1 and not 1.7.
 bool is_1_1(const Fabric* fabric);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The parts that all objects of kfabric share: the map from libfabric's fids, binding and control.
+#include <algorithm>
 #include <mutex>
+#include <unordered_set>
 
 #include "kfabric/fabric.h"
 
@@ -10,6 +12,7 @@ namespace {
 struct Live {
   std::mutex mutex;
   Handles map;
+  std::unordered_set<const kfid*> requests;
 };
 
 // Never destroyed, because objects may outlive static destructors. In static memory, so that no allocation can fail.
@@ -42,6 +45,25 @@ kfid* handle_of(fid* below) noexcept {
   std::lock_guard lock(live().mutex);
   auto found = live().map.find(below);
   return found == live().map.end() ? nullptr : found->second;
+}
+
+bool is_open(const kfid* handle) noexcept {
+  std::lock_guard lock(live().mutex);
+  return std::ranges::any_of(live().map, [&](const auto& place) { return place.second == handle; });
+}
+
+ConnectionRequest::ConnectionRequest() : kfid{} {
+  std::lock_guard lock(live().mutex);
+  live().requests.insert(this);
+}
+ConnectionRequest::~ConnectionRequest() {
+  std::lock_guard lock(live().mutex);
+  live().requests.erase(this);
+}
+
+ConnectionRequest* request_of(kfid* handle) noexcept {
+  std::lock_guard lock(live().mutex);
+  return live().requests.contains(handle) ? static_cast<ConnectionRequest*>(handle) : nullptr;
 }
 
 bool is_1_1(const Fabric* fabric) {

@@ -110,6 +110,19 @@ TEST_F(Request, HandleIsNoObject) {
   kfi_freeinfo(entry().info);
 }
 
+TEST_F(Request, InfoOfOneThatWasAnsweredIsRefused) {
+  ASSERT_GT(read(0), 0);
+  kfi_info* info = entry().info;
+  kfid_ep *ep = nullptr, *second = nullptr;
+  ASSERT_EQ(kfi_endpoint(pair.both.domain, info, &ep, nullptr), 0);
+  EXPECT_NE(kfi_endpoint(pair.both.domain, info, &second, nullptr), 0);
+  EXPECT_EQ(second, nullptr);
+  EXPECT_EQ(kfi_reject(pep, info->handle, nullptr, 0), -KFI_EINVAL);
+  EXPECT_NE(kfi_tostr(info, KFI_TYPE_INFO), nullptr);
+  EXPECT_EQ(kfi_close(&ep->fid), 0);
+  kfi_freeinfo(info);
+}
+
 TEST_F(Request, AnotherListenerCannotRejectIt) {
   ASSERT_GT(read(0), 0);
   kfi_info* info = entry().info;
