@@ -245,7 +245,9 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   template <class Attr>
   int open_context(Places& places, int index, Attr* wanted, Attr* usual, fid_ep** ep, bool transmits, void* context) {
     if (ep == nullptr || index < 0 || static_cast<std::size_t>(index) >= places.size()) return -FI_EINVAL;
-    if (wanted != nullptr && (wanted->caps & ~(usual->caps | info_->caps)) != 0) return -FI_EINVAL;
+    // Contexts have their indices always, so LFI may request FI_NAMED_RX_CTX here although its hints left it out.
+    const uint64_t offered = usual->caps | info_->caps | FI_NAMED_RX_CTX;
+    if (wanted != nullptr && (wanted->caps & ~offered) != 0) return -FI_EINVAL;
     if (Status status = check_context(wanted); !status.ok()) return status.code();
     Lock lock(core_.engine().mutex());
     ContextPlace& place = *places[static_cast<std::size_t>(index)];

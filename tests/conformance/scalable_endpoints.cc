@@ -246,6 +246,22 @@ TEST_P(ScalableEndpoints, ContextsMayNameCapabilitiesOfTheOtherDirection) {
   const Handle<fid_ep> owner(context);
 }
 
+// LFI, the transport of the file system Expand, asks both contexts for it, but not fi_getinfo.
+TEST_P(ScalableEndpoints, ContextsMayRequestNamesThatTheHintsLeftOut) {
+  SCALABLE_ONLY();
+  Fabric fabric(target(), [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED; });
+  ScalableEnd end(fabric, 1, 0);
+  fi_tx_attr tx = *fabric.info()->tx_attr;
+  tx.caps |= FI_NAMED_RX_CTX;
+  fid_ep* context = nullptr;
+  ASSERT_EQ(fi_tx_context(end.sep(), 0, &tx, &context, nullptr), 0);
+  const Handle<fid_ep> transmits(context);
+  fi_rx_attr rx = *fabric.info()->rx_attr;
+  rx.caps |= FI_NAMED_RX_CTX;
+  ASSERT_EQ(fi_rx_context(end.sep(), 0, &rx, &context, nullptr), 0);
+  const Handle<fid_ep> receives(context);
+}
+
 TEST_P(ScalableEndpoints, InjectedMessagesArriveAlthoughTheirContextCloses) {
   SCALABLE_ONLY();
   if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
