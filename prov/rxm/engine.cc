@@ -63,7 +63,7 @@ void Engine::add(Driven& driven) noexcept {
   } catch (const std::bad_alloc&) {
     drop_poll_set();
   }
-  bool sleepers = false;
+  bool sleepers = sleepers_;
   for (const Driven& each : driven_) sleepers |= each.watched_;
   if (sleepers) watch(driven);
   driven.polled_ = driven.shared_ != nullptr && poll_set_ != nullptr &&
@@ -257,6 +257,7 @@ bool Engine::prepare_wait() noexcept {
 
 void Engine::expect_sleepers() noexcept {
   Lock lock(mutex_);
+  sleepers_ = true;
   (void)watch_all();
 }
 

@@ -81,6 +81,7 @@ class Engine : public EngineBase {
   void remove(Driven& driven) noexcept;
   void add(RemoteCount& count) noexcept {
     remote_counts_.push_back(count);
+    count.watched = sleepers_ && watch(*count.all());
     plain_ = false;
     wake_sleepers();  // sleepers do not poll its descriptor
   }
@@ -125,6 +126,7 @@ class Engine : public EngineBase {
   std::vector<void*> ready_;       // room for the answer of the poll set
   bool plain_ = false;             // most rounds need not poll_sources()
   bool all_in_turn_ = true;        // events may wait at any endpoint
+  bool sleepers_ = false;          // threads may sleep without prepare_wait()
   std::size_t found_ = 0;          // entries that the last round found
   unsigned idle_step_ = kCmPolls;  // the number that an idle round adds to rounds_
   unsigned rounds_ = 0;            // since the clock was read last, ...

@@ -13,6 +13,7 @@
 
 #include "fixture/child.h"
 #include "fixture/node.h"
+#include "fixture/shared_ends.h"
 
 namespace wait_objects {
 
@@ -238,6 +239,44 @@ TEST_P(WaitObjects, EventQueueDescriptorWorksWithoutTrywait) {
   EXPECT_EQ(event.type, static_cast<int>(FI_CONNECTED)) << event;
   EXPECT_EQ(fi_shutdown(client.ep(), 0), 0);
   server.join();
+}
+
+// Programs like the last one fetch the descriptor of a completion queue before an endpoint could use it.
+TEST_P(WaitObjects, QueueDescriptorFetchedBeforeEnablingWorksWithoutTrywait) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "fi_trywait arms the queue of a device";
+  Fabric fabric(target()), other(target());
+  const Handle<fid_av> vector = open_vector(fabric), others = open_vector(other);
+  const auto bound_to = [](const Handle<fid_av>& av, fi_wait_obj wait_obj) {
+    NodeOptions options = with_wait(wait_obj);
+    options.configure = [&av](fid_ep* ep) { require_ok(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind AV"); };
+    return options;
+  };
+  Node sleeper(fabric, bound_to(vector, FI_WAIT_FD)), sender(other, bound_to(others, FI_WAIT_NONE));
+  int fd = -1;
+  ASSERT_EQ(fi_control(sleeper.rx().fid(), FI_GETWAIT, &fd), 0);
+  sleeper.enable();
+  sender.enable();
+  fi_addr_t peer = FI_ADDR_UNSPEC;
+  ASSERT_EQ(fi_av_insert(others.get(), Address::local_name(sleeper.fid()).get(), 1, &peer, 0, nullptr), 1);
+  Buffer in(fabric, 64), out(other, 64);
+  Context received, sent;
+  ASSERT_EQ(fi_recv(sleeper.ep(), in.data(), 64, in.desc(), FI_ADDR_UNSPEC, &received), 0);
+  std::thread sending([&] {  // does not drive the sleeper
+    const auto deadline = after(milliseconds(kWaitMs));
+    ssize_t rc = -FI_EAGAIN;
+    bool done = false;
+    while (!done && Clock::now() < deadline) {
+      if (rc == -FI_EAGAIN) rc = fi_send(sender.ep(), out.data(), 8, out.desc(), peer, &sent);
+      done = sender.tx().read().rc != -FI_EAGAIN;
+    }
+    EXPECT_TRUE(done);
+  });
+  pollfd entry{fd, POLLIN, 0};
+  Completion completion;
+  while (completion.rc == -FI_EAGAIN && poll(&entry, 1, kWaitMs) > 0) completion = sleeper.rx().read();
+  EXPECT_EQ(completion.context(), &received);
+  sending.join();
 }
 
 TEST_P(WaitObjects, TrywaitRefusesSleepWithAPendingEvent) {
