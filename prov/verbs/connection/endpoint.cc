@@ -162,9 +162,9 @@ Status Endpoint::create_queue_pair() noexcept {
   attr.qp_access_flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   if (domain_->device().attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE)
     attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-  // mana drops posted receives when a queue pair enters INIT again.
+  // mana drops posted receives when a queue pair enters INIT again. Over iWARP a failed attempt may have broken it.
   const bool moves = attr.port_num != qp_port_ || attr.pkey_index != qp_pkey_index_;
-  if (fresh || moves)
+  if (fresh || moves || domain_->device().is_iwarp())
     if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
   qp_port_ = attr.port_num;
   qp_pkey_index_ = attr.pkey_index;
