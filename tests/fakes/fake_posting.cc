@@ -64,7 +64,8 @@ int copy_inline(Qp& qp, size_t at, const ibv_send_wr& request) {
 
 int post_one(Qp& qp, const ibv_send_wr& request) {
   if (qp.state == IBV_QPS_RESET || qp.state == IBV_QPS_INIT || qp.state == IBV_QPS_RTR) return EINVAL;
-  if (qp.state == IBV_QPS_ERR && World::get().refuses_when_broken) return EINVAL;
+  if (qp.state == IBV_QPS_ERR && World::get().late_sends != LateSends::kFlushed)
+    return World::get().late_sends == LateSends::kRefused ? EINVAL : 0;
   if (qp.posted - qp.freed >= qp.sends.size()) return ENOMEM;
   if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.init.cap.max_send_sge) return EINVAL;
   if (!has_opcode(qp, request.opcode) || has_stray_buffer(request)) return EINVAL;

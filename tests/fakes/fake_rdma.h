@@ -144,8 +144,9 @@ std::vector<ibv_qp*> queue_pairs();                                // live ones,
 void keep_completions_of_destroyed(bool keep);
 // The work requests of a broken queue pair stay outstanding until it is reset or destroyed.
 void flush_late(bool late);
-// A broken queue pair accepts no sends, as on cxgb4 and erdma.
-void refuse_sends_when_broken(bool refuse);
+// Sends to a broken queue pair are flushed, refused as by cxgb4 and erdma, or lost as by siw.
+enum class LateSends { kFlushed, kRefused, kLost };
+void treat_late_sends(LateSends treatment);
 // The next work request that is not the first of its call of ibv_post_send is refused.
 void refuse_second_request(int error);
 // New queue pairs get the numbers of destroyed ones.

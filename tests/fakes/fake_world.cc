@@ -147,7 +147,8 @@ void World::forget_scripts() {
   lost_messages.clear();
   lost_acknowledgements.clear();
   keep_completions = false;
-  flush_late = refuses_when_broken = reuse_numbers = false;
+  flush_late = reuse_numbers = false;
+  late_sends = LateSends::kFlushed;
   second_refusal = 0;
 }
 
@@ -262,10 +263,10 @@ void keep_completions_of_destroyed(bool keep) {
   world.keep_completions = keep;
 }
 
-void refuse_sends_when_broken(bool refuse) {
+void treat_late_sends(LateSends treatment) {
   World& world = World::get();
   Guard guard(world.mutex);
-  world.refuses_when_broken = refuse;
+  world.late_sends = treatment;
 }
 
 void flush_late(bool late) {

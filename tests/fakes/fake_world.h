@@ -112,7 +112,7 @@ class World {
   bool data_held = false;
   bool keep_completions = false;
   bool flush_late = false;
-  bool refuses_when_broken = false;
+  LateSends late_sends = LateSends::kFlushed;
   bool reuse_numbers = false;
   int second_refusal = 0;
 

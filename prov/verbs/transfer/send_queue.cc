@@ -13,6 +13,11 @@
 #include "verbs/transfer/completion_status.h"
 
 namespace weft::verbs {
+namespace {
+
+constexpr std::chrono::milliseconds kMarkerPatience{200};  // with a marker that is not flushed
+
+}  // namespace
 
 SendQueue::SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint64_t flags) noexcept
     : routes_(routes), sizes_(sizes), flags_(flags), inline_bytes_(sizes.inline_bytes) {}
@@ -86,6 +91,7 @@ void SendQueue::mark_end() noexcept {
   marker_tried_ = true;
   if (!broken || ring_.outstanding() == 0) return;
   marker_posted_ = post_own(Posted::Role::kMarker, IBV_WR_SEND);
+  marker_limit_ = Clock::now() + kMarkerPatience;
 }
 
 bool SendQueue::post_own(Posted::Role role, ibv_wr_opcode opcode) noexcept {
@@ -99,12 +105,13 @@ bool SendQueue::post_own(Posted::Role role, ibv_wr_opcode opcode) noexcept {
   return ibv_post_send(qp_, &wr, &bad) == 0;
 }
 
-// cxgb4 and erdma refuse the marker, because the queue pair is broken. Then silent operations that succeeded stay
-// outstanding.
+// In a broken queue pair cxgb4 and erdma refuse the marker, and siw and mana never flush it. Then silent operations
+// that succeeded stay outstanding.
 bool SendQueue::drained() noexcept {
   if (probing_.load(std::memory_order_acquire)) return false;
   LightGuard guard(lock_);
-  return marker_posted_ ? marker_seen_.load(std::memory_order_acquire) : ring_.is_silent();
+  if (marker_seen_.load(std::memory_order_acquire)) return true;
+  return ring_.is_silent() && (!marker_posted_ || Clock::now() >= marker_limit_);
 }
 
 // Silent transmissions may have succeeded, and are not reported. Those of a chain were never posted.

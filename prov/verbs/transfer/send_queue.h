@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/data_path.h"
+#include "base/deadline.h"
 #include "base/light_lock.h"
 #include "base/status.h"
 #include "objects/transfer_calls.h"
@@ -184,7 +185,8 @@ class SendQueue final {
   bool straight_allowed_ = false;        // is_clear() requires it: no counter, and no special default flags
   bool marker_tried_ = false;
   bool marker_posted_ = false;
-  bool probe_reserved_ = false;  // its entry in the channel's device queue
+  Clock::time_point marker_limit_{};  // until then the marker is awaited even if nothing will be reported
+  bool probe_reserved_ = false;       // its entry in the channel's device queue
   std::atomic<bool> marker_seen_{false};
   std::atomic<bool> probing_{false};
 };
