@@ -30,14 +30,18 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int fd = net::open_stream(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // With SO_REUSEADDR a service can restart at once although connections of its port linger, if those have it too.
-  // Without a fixed port the system must choose a free one, so the option is set after bind().
+  // With SO_REUSEADDR a service can restart at once although connections of its port linger, if those have it too. But
+  // then two sockets that do not listen yet may get the same port. So a port that is chosen here is one that is free
+  // without the option, or where connections linger, and its holder gets the option when it listens.
   const bool fixed = local.port() != 0;
-  const auto share_port = [fd] { return net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); };
-  int result = fixed ? share_port() : 0;
+  const auto share_port = [fd](bool shared) { return net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, shared ? 1 : 0); };
+  int result = fixed ? share_port(true) : 0;
   const bool ranged = passive && !fixed && parameters.port_low != 0;
   if (result >= 0) result = ranged ? bind_in_range(fd, local, parameters) : net::bind(fd, local.data(), local.size());
-  if (result >= 0 && passive && !fixed) result = share_port();
+  if (ranged && result == -FI_EADDRINUSE && share_port(true) >= 0) {
+    result = bind_in_range(fd, local, parameters);
+    share_port(false);
+  }
   if (result < 0) return failure(Status(result));
   local = name_of(fd, local);
   return socket;
@@ -62,6 +66,7 @@ void prepare_stream(int fd, const Parameters& parameters) noexcept {
 }
 
 void prepare_listener(int fd, const Parameters& parameters) noexcept {
+  net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   prepare_stream(fd, parameters);
   if (parameters.keepalive_s != 0) enable_keepalive(fd, parameters.keepalive_s);
 }

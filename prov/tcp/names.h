@@ -22,8 +22,9 @@ Result<UniqueFd> open_towards(const Address& peer, const Address& local, SpareSo
 // Sets the options of every connection: no delays.
 void prepare_stream(int fd, const Parameters& parameters) noexcept;
 
-// Sets the options that accepted sockets inherit: those of every connection, and probes of a peer that has been silent
-// for FI_TCP_KEEPALIVE, so that the death of its host is detected.
+// Sets the options that accepted sockets inherit: those of every connection; that a service which restarts may have
+// their port while they linger; and probes of a peer that has been silent for FI_TCP_KEEPALIVE, so that the death of
+// its host is detected.
 void prepare_listener(int fd, const Parameters& parameters) noexcept;
 void enable_keepalive(int fd, int idle_s) noexcept;
 
