@@ -83,6 +83,7 @@ struct WireWatch : ListHook<WireWatch> {
   const std::unique_ptr<LocalWire> wire;
   bool reads = false;             // bytes arrive through the memory
   bool paused = false;            // arrived bytes cannot be handled
+  bool wakes_again = false;       // the last wake-up for the peer could not be sent
   bool awaits_room = false;       // the watch becomes writable when there is room ...
   std::int64_t awaits_since = 0;  // ... and has waited since that tick
   std::int64_t latest = 0;        // the tick when it last had input or room

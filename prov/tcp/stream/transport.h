@@ -73,8 +73,11 @@ class Transport : public Watch {
   void await_output() noexcept;
   // The stream's handler runs: the memory is polled in every round again.
   void attend() noexcept {
-    if (wire_ != nullptr && !wire_->linked()) [[unlikely]]
+    if (wire_ == nullptr) return;
+    if (!wire_->linked()) [[unlikely]]
       engine_.poll_wire(*wire_);
+    if (wire_->wakes_again) [[unlikely]]
+      wake_peer();
   }
   // While paused, arriving bytes do not make the watch ready, since they cannot be handled.
   void pause_input(bool paused) noexcept;
