@@ -241,6 +241,11 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
 void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool beside) noexcept {
   Channel* channel = make_channel(peer);
   if (channel == nullptr) return beside ? void() : step(peer, LinkEvent::kAbandoned);
+  // Before the acceptance: a rejected request is repeated, but what the peer sends to a connection that ends is lost.
+  if (Status status = engine().watch_hot(request, request.socket()); !status.ok()) {
+    close_channel(*channel, status.error());
+    return beside ? void() : step(peer, LinkEvent::kAbandoned);
+  }
   const std::uint8_t version = Greeting::common(greeting.version);
   Greeting answer = Greeting::of(own_.port(), process_);
   answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
@@ -254,6 +259,7 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   // The socket's buffer is empty: the kernel takes the whole message, or the connection is broken anyway.
   const ssize_t sent = net::send(socket.get(), bytes.data(), bytes.size());
   if (sent != static_cast<ssize_t>(bytes.size())) {
+    engine().unwatch(request);
     close_channel(*channel, FI_ECONNRESET);
     return beside ? void() : step(peer, LinkEvent::kAbandoned);
   }
