@@ -356,6 +356,8 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
   if (hints == nullptr) return;
 
   offer.caps = granted_caps(offer.caps, hints->caps);
+  // Programs that do not name capabilities pass any source to fi_recv, mostly 0, which is ignored without this one.
+  if (hints->caps == 0 && (or_none(hints->rx_attr).caps & FI_DIRECTED_RECV) == 0) offer.caps &= ~FI_DIRECTED_RECV;
   offer.tx_attr->caps &= offer.caps;
   offer.rx_attr->caps &= offer.caps;
   apply_direction(*offer.tx_attr, hints->tx_attr);

@@ -196,6 +196,16 @@ TEST_P(Getinfo, OldProgramsGetReliableDatagrams) {
   }
 }
 
+// Programs that name no capabilities pass any source to fi_recv, mostly 0: Open MPI's ORTE did.
+TEST_P(Getinfo, ReceivesNameASourceOnlyIfThatIsRequested) {
+  const Answer answer = ask(hints_for(target(), [](fi_info& h) { h.caps = 0; }).get());
+  ASSERT_EQ(answer.rc, 0);
+  for (const fi_info* info = answer.list.get(); info != nullptr; info = info->next) {
+    EXPECT_EQ(info->caps & FI_DIRECTED_RECV, 0u);
+    EXPECT_EQ(info->rx_attr->caps & FI_DIRECTED_RECV, 0u);
+  }
+}
+
 // The first entry decides what a job speaks; libfabric 2.x, whose ranks may be in the same job, puts it first, too:
 // tcp's own protocol, and for atomic operations that of ofi_rxm.
 TEST_P(Getinfo, FirstReliableDatagramsOverTcpAreThoseOfTheReference) {
