@@ -41,6 +41,8 @@ class LowerDescriptors {
 
 // The clock is read once in so many idle rounds, as long as two readings are less than kCmInterval / kIdleLooks apart.
 constexpr unsigned kIdleLooks = 8;
+// In rounds that find entries, it is read once in so many entries: the application may work long for each of them.
+constexpr unsigned kBusyLooks = 32;
 
 Status Engine::open_timer() noexcept {
   if (epoll_ && timer_.fd() >= 0) return {};
@@ -129,7 +131,7 @@ Driven* Engine::take_turns() noexcept {
 // Most rounds only read the lower queues.
 [[gnu::always_inline]] inline void Engine::make_round() noexcept {
   injected_.store(false, std::memory_order_relaxed);
-  rounds_ += found_ != 0 ? 1 : idle_step_;
+  rounds_ += found_ != 0 ? static_cast<unsigned>(found_) * (kCmPolls / kBusyLooks) : idle_step_;
   const bool turn = rounds_ >= kCmPolls && is_turn_due();
   if (turn || !plain_) [[unlikely]]
     return poll_sources(turn);

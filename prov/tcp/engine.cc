@@ -137,7 +137,7 @@ void Engine::expect_sleepers() noexcept {
   if (!crowded_) found |= poll_hot();
   // Connections that always have data must not starve the others.
   const bool due = --polls_left_ <= 0 || took_long_;
-  if (!found || due) poll_sources(woken || crowded_ || due);
+  if (!found || due || polls_left_ % kPollsPerTick == 0) poll_sources(woken || crowded_ || due);
   if ((sleepers_ || asleep_.any() || automatic_) && !arm_wires()) wake();
   return due && !found && outnumbers_processors();
 }

@@ -265,6 +265,8 @@ class Engine final : public EngineBase, private LastSender {
   static constexpr int kPollsPerEpoll = 64;
   // kPollsPerEpoll where all bytes go through memory: a request for a connection can wait for some microseconds.
   static constexpr int kPollsOfSilence = 1024;
+  // Polls after which rounds that found something look at the clock; a divisor of both. Others look each time.
+  static constexpr int kPollsPerTick = 16;
   static constexpr std::int64_t kSkipAfter = 50'000'000;  // nanoseconds
   static constexpr std::int64_t kStall = 10'000'000;      // nanoseconds without room until the overflow is used
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down

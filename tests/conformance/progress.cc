@@ -276,4 +276,38 @@ TEST_P(Progress, NoAccessIsMissedBetweenALookAndASleep) {
   a.run(b.first, 1);
 }
 
+// The server reads its queue every few milliseconds, and finds messages of one peer each time.
+TEST_P(Progress, ABusyServerThatReadsSeldomAcceptsOtherPeers) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric there(target()), here(target());  // apart, or driving one drives the other
+  DatagramEnd server(there), busy(here), late(here);
+  busy->peer = busy.insert(server.address());
+  late->peer = late.insert(server.address());
+  Buffer in(there, 64), out(here, 64, 'x');
+  Context received, sent;
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(server->recv(in, 64, &received), 0);
+  int read = 0;
+  const auto serve = [&] {
+    fi_cq_tagged_entry entries[16];  // enough for any format
+    for (ssize_t left = fi_cq_read(server->rx().get(), entries, 16); left > 0; --left, ++read)
+      ASSERT_EQ(server->recv(in, 64, &received), 0);
+  };
+  const auto inject = [&] { return fi_inject(busy->ep(), out.data(), 8, busy->peer); };
+  for (const auto limit = after(kPatience); inject() != 0 && Clock::now() < limit;) serve();
+  for (const auto limit = after(kPatience); read == 0 && Clock::now() < limit; serve())
+    fi_cq_read(busy->tx().get(), nullptr, 0);
+  ASSERT_EQ(read, 1);
+  constexpr int kBefore = 50, kAfter = 200;
+  bool arrived = false;
+  for (int polls = 0; polls < kBefore + kAfter && !arrived; ++polls) {
+    if (polls == kBefore) ASSERT_EQ(fi_send(late->ep(), out.data(), 64, out.desc(), late->peer, &sent), 0);
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(inject(), 0);
+    std::this_thread::sleep_for(milliseconds(2));
+    serve();
+    fi_cq_read(late->tx().get(), nullptr, 0);
+    arrived = in.data()[63] == 'x';
+  }
+  EXPECT_TRUE(arrived);
+}
+
 }  // namespace progress
