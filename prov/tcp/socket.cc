@@ -90,6 +90,11 @@ bool is_delivered(int fd) noexcept {
   return ::ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
+bool has_unsent(int fd) noexcept {
+  int left = 0;
+  return ::ioctl(fd, SIOCOUTQNSD, &left) == 0 && left != 0;
+}
+
 // A peer that does not read is alive: its system answers probes. The counts fall to zero with every answer.
 bool is_unanswered(int fd, std::chrono::seconds time) noexcept {
   constexpr unsigned kTries = 3;

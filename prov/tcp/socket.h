@@ -39,6 +39,8 @@ bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
 // Whether the peer's system has acknowledged all bytes that were sent.
 bool is_delivered(int fd) noexcept;
+// Whether bytes wait in this system to be sent.
+bool has_unsent(int fd) noexcept;
 // The peer's system has acknowledged nothing for so long, although bytes and probes were sent several times.
 bool is_unanswered(int fd, std::chrono::seconds time) noexcept;
 // Nothing has arrived that was not read, not even the peer's close.

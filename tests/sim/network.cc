@@ -348,6 +348,9 @@ bool is_unanswered(int, std::chrono::seconds) noexcept {
 bool is_delivered(int) noexcept {
   return true;
 }
+bool has_unsent(int) noexcept {
+  return false;
+}
 
 int shutdown(int fd, int how) noexcept {
   Socket& socket = sockets.at(fd);

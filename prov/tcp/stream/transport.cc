@@ -83,14 +83,14 @@ ssize_t Transport::read_signals() noexcept {
   return wire_->end;
 }
 
-// Before Op::kSwitch nothing else may be sent, and Op::kSwitch wakes the peer as well. If the socket has no room,
-// enough wake-ups for the peer are in it. If the system has no memory, the next round sends the wake-up, because the
-// request of the peer for it has been cleared.
+// Before Op::kSwitch nothing else may be sent, and Op::kSwitch wakes the peer as well. An unsent byte in the socket
+// will wake the peer; one that was sent may have been read before. If the system has no memory, the next round sends
+// the wake-up, because the request of the peer for it has been cleared.
 void Transport::wake_peer() noexcept {
   const std::byte signal{};
   if (!writes_wire_) return;
   const ssize_t sent = net::send(socket_.get(), &signal, sizeof signal);
-  wire_->wakes_again = sent == -ENOBUFS || sent == -ENOMEM || (sent == -EAGAIN && net::is_delivered(socket_.get()));
+  wire_->wakes_again = sent == -ENOBUFS || sent == -ENOMEM || (sent == -EAGAIN && !net::has_unsent(socket_.get()));
   if (wire_->wakes_again) engine_.make_ready(*this);
 }
 

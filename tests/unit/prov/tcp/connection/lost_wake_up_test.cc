@@ -2,6 +2,8 @@
 // Ends that share memory wake each other through the socket; local_wire.h. A wake-up that the system cannot send once,
 // for lack of memory, is sent later.
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,12 +11,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdarg>
 
 #include "unit/prov/tcp/side.h"
 
 namespace {
 std::atomic<int> wake_up_error{0};  // that the next wake-up fails with
-}
+std::atomic<bool> unacknowledged{false};
+}  // namespace
 
 // Wake-ups are the only bytes that are sent alone.
 extern "C" ssize_t send(int fd, const void* data, std::size_t len, int flags) {
@@ -24,6 +28,17 @@ extern "C" ssize_t send(int fd, const void* data, std::size_t len, int flags) {
       return -1;
     }
   return syscall(SYS_sendto, fd, data, len, flags, nullptr, 0);
+}
+
+// The peer may have read the last wake-up, although its system has not acknowledged that yet.
+extern "C" int ioctl(int fd, unsigned long request, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const long result = syscall(SYS_ioctl, fd, request, argument);
+  if (result == 0 && request == SIOCOUTQ && unacknowledged) *static_cast<int*>(argument) = 1;
+  return static_cast<int>(result);
 }
 
 namespace weft::tcp::testing {
@@ -80,7 +95,9 @@ TEST_P(LostWakeUp, IsRepeated) {
       },
       200ms));
   wake_up_error = GetParam();
+  unacknowledged = true;
   EXPECT_TRUE(pass(client, server));
+  unacknowledged = false;
   if (wake_up_error.exchange(0) != 0) GTEST_SKIP() << "the ends share no memory";
 }
 
