@@ -233,6 +233,15 @@ void enter_error(Qp& qp) {
   if (qp.remote) pump(*qp.remote);
 }
 
+void flush_late(bool late) {
+  World& world = World::get();
+  Guard guard(world.mutex);
+  world.flush_late = late;
+  if (late) return;
+  for (auto& [number, qp] : world.queue_pairs)
+    if (qp->state == IBV_QPS_ERR) flush(*qp);
+}
+
 void fail_queues_of(Device& device) {
   for (auto& [number, qp] : World::get().queue_pairs)
     if (qp->device == &device) enter_error(*qp);

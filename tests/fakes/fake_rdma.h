@@ -142,7 +142,7 @@ std::vector<ibv_qp*> queue_pairs();                                // live ones,
 
 // Whether completions of a destroyed queue pair stay in the completion queue (rxe) or vanish (mlx5, the default here).
 void keep_completions_of_destroyed(bool keep);
-// The work requests of a broken queue pair stay outstanding until it is reset or destroyed.
+// The work requests of a broken queue pair stay outstanding until it is reset or destroyed, or until late is false.
 void flush_late(bool late);
 // Sends to a broken queue pair are flushed, refused as by cxgb4 and erdma, or lost as by siw.
 enum class LateSends { kFlushed, kRefused, kLost };

@@ -269,12 +269,6 @@ void treat_late_sends(LateSends treatment) {
   world.late_sends = treatment;
 }
 
-void flush_late(bool late) {
-  World& world = World::get();
-  Guard guard(world.mutex);
-  world.flush_late = late;
-}
-
 void refuse_second_request(int error) {
   World& world = World::get();
   Guard guard(world.mutex);

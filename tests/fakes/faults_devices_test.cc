@@ -90,6 +90,22 @@ TEST_F(FaultsDevices, SilentOperationsThatSucceededDoNotDelayTheEnd) {
   }
 }
 
+// A device that refuses the marker flushes after a while. No receives are posted, because the end waits for them, too.
+TEST_F(FaultsDevices, SilentOperationsThatFailedAreReportedWithoutAMarker) {
+  ends::TwoEnds both({.receives = 0});
+  ASSERT_TRUE(both.open() && both.connect());
+  ASSERT_TRUE(both.wait([&] { return both.client.established() && both.server.established(); }));
+  fake::hold_data();
+  EXPECT_TRUE(both.client.post_send(true));
+  fake::treat_late_sends(fake::LateSends::kRefused);
+  fake::flush_late(true);
+  both.server.close_endpoint(both);
+  EXPECT_FALSE(both.wait([&] { return both.client.terminals != 0; }, 50)) << "the end comes before the error";
+  fake::flush_late(false);
+  EXPECT_TRUE(both.wait([&] { return both.client.terminals != 0; }));
+  EXPECT_NE(both.client.send_error, 0);
+}
+
 // cxgb4, erdma and siw answer with the negative of the error.
 TEST_F(FaultsDevices, NegativeErrorsOfPostsAreReportedAsErrors) {
   with_connection([](ends::TwoEnds& both) {

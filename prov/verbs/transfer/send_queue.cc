@@ -15,7 +15,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr std::chrono::milliseconds kMarkerPatience{200};  // with a marker that is not flushed
+constexpr std::chrono::milliseconds kMarkerPatience{200};  // with a marker that is refused or not flushed
 
 }  // namespace
 
@@ -90,7 +90,7 @@ void SendQueue::mark_end() noexcept {
   if (broken && probing_.load(std::memory_order_acquire)) return;  // the probe occupies own_ until it is flushed
   marker_tried_ = true;
   if (!broken || ring_.outstanding() == 0) return;
-  marker_posted_ = post_own(Posted::Role::kMarker, IBV_WR_SEND);
+  (void)post_own(Posted::Role::kMarker, IBV_WR_SEND);
   marker_limit_ = Clock::now() + kMarkerPatience;
 }
 
@@ -106,12 +106,12 @@ bool SendQueue::post_own(Posted::Role role, ibv_wr_opcode opcode) noexcept {
 }
 
 // In a broken queue pair cxgb4 and erdma refuse the marker, and siw and mana never flush it. Then silent operations
-// that succeeded stay outstanding.
+// that succeeded stay outstanding; those that failed are flushed soon.
 bool SendQueue::drained() noexcept {
   if (probing_.load(std::memory_order_acquire)) return false;
   LightGuard guard(lock_);
   if (marker_seen_.load(std::memory_order_acquire)) return true;
-  return ring_.is_silent() && (!marker_posted_ || Clock::now() >= marker_limit_);
+  return ring_.is_silent() && Clock::now() >= marker_limit_;
 }
 
 // Silent transmissions may have succeeded, and are not reported. Those of a chain were never posted.

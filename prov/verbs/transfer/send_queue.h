@@ -184,7 +184,6 @@ class SendQueue final {
   std::uint32_t position_at_probe_ = 0;  // at the last call of probe()
   bool straight_allowed_ = false;        // is_clear() requires it: no counter, and no special default flags
   bool marker_tried_ = false;
-  bool marker_posted_ = false;
   Clock::time_point marker_limit_{};  // until then the marker is awaited even if nothing will be reported
   bool probe_reserved_ = false;       // its entry in the channel's device queue
   std::atomic<bool> marker_seen_{false};
