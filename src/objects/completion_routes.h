@@ -14,8 +14,9 @@ struct CompletionRoutes {
   Ref<CompletionQueueCore> receive_queue;
   bool transmit_selective = false;
   bool receive_selective = false;
+  bool triggers = false;  // FI_TRIGGER: calls and deferred work may wait for a counter
   Ref<CounterCore> send, receive, read, write, remote_read, remote_write;
-  DeferredWork* deferred = nullptr;  // endpoints with FI_TRIGGER have it
+  DeferredWork* deferred = nullptr;  // with FI_TRIGGER of the endpoint or of its receive context
 
   // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags without a direction, or with a
   // direction that has such an object already.
@@ -32,7 +33,8 @@ struct CompletionRoutes {
   // FI_TRIGGER: calls of the endpoint may wait for a counter. They are dropped when it closes, before that takes the
   // engine's mutex.
   void accept_triggers(std::uint64_t caps, DeferredWork& work) noexcept {
-    if ((caps & FI_TRIGGER) != 0) deferred = &work;
+    triggers = (caps & FI_TRIGGER) != 0;
+    if (triggers) deferred = &work;
   }
   bool cancel_triggered(const fid_ep& ep, const void* context) noexcept {
     return deferred != nullptr && deferred->cancel(ep, context);

@@ -176,7 +176,7 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
   const DeferredOperation& operation = job.operation;
   job.routes = operation.ep() != nullptr ? handles_.routes(&operation.ep()->fid) : nullptr;
   if (job.routes == nullptr) return Status(-FI_EINVAL);
-  if (job.routes->deferred == nullptr) return Status(-FI_ENOSYS);  // opened without FI_TRIGGER
+  if (!job.routes->triggers) return Status(-FI_ENOSYS);  // opened without FI_TRIGGER
   if (job.routes->deferred != this) return Status(-FI_EDOMAIN);
   return Status(operation.receives() && (operation.flags() & kManyResults) != 0 ? -FI_ENOSYS : 0);
 }

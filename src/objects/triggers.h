@@ -12,8 +12,7 @@
 
 namespace weft {
 
-// T: an endpoint, or a context of one, with its CompletionRoutes as `routes`, a method or a member; their `deferred` is
-// null unless it was opened with FI_TRIGGER.
+// T: an endpoint, or a context of one, with its CompletionRoutes as `routes`, a method or a member.
 template <class T>
 class Triggers {
  public:
@@ -73,11 +72,11 @@ class Triggers {
   template <class Message, class... More>
   static ssize_t defer(fid_ep* ep, fi_op_type type, const Message* message, uint64_t flags,
                        const More&... more) noexcept {
-    DeferredWork* const deferred = routes_of(object<T>(ep)).deferred;
-    if (deferred == nullptr) return -FI_EBADFLAGS;
+    const CompletionRoutes& routes = routes_of(object<T>(ep));
+    if (!routes.triggers) return -FI_EBADFLAGS;
     if (message == nullptr) return -FI_EINVAL;
     try {
-      return deferred->post(DeferredOperation(ep, type, *message, flags & ~FI_TRIGGER, more...));
+      return routes.deferred->post(DeferredOperation(ep, type, *message, flags & ~FI_TRIGGER, more...));
     } catch (const std::bad_alloc&) {
       return -FI_ENOMEM;
     }

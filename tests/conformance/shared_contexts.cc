@@ -528,6 +528,8 @@ TEST_P(SharedContexts, DeferredReceivesCompleteAtEndpointsWithoutTriggers) {
   ASSERT_EQ(retry([&] { return fi_inject(ep.get(), out.data(), 8, self); }), 0);
   EXPECT_TRUE(reaches(completion.get(), 1));
   EXPECT_TRUE(queue.stays_silent(milliseconds(1)));
+  DeferredMessage sent(ep.get(), FI_OP_SEND, out, 8, self);
+  EXPECT_EQ(sent.queue(fabric, trigger.get(), 1, completion.get()), -FI_ENOSYS) << "the context alone has FI_TRIGGER";
 }
 
 }  // namespace shared_contexts
