@@ -4,14 +4,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace weft::tools {
 
-// Not thread-safe. About 60 KiB; recording allocates nothing.
+// Not thread-safe. About 60 KiB outside the object, because stacks may be small; recording allocates nothing.
 class Histogram {
  public:
   void record(uint64_t value) noexcept {
@@ -22,7 +22,7 @@ class Histogram {
     if (value > max_) max_ = value;
   }
 
-  void clear() noexcept { *this = Histogram(); }
+  void clear() { *this = Histogram(); }
 
   uint64_t count() const noexcept { return count_; }
   // Exact; 0 when nothing was recorded.
@@ -52,7 +52,7 @@ class Histogram {
     const uint64_t step = index - shift * kSteps;
     return ((step + 1) << shift) - 1;
   }
-  std::array<uint64_t, kCells> counts_{};
+  std::vector<uint64_t> counts_ = std::vector<uint64_t>(kCells);
   uint64_t count_ = 0;
   uint64_t min_ = ~uint64_t{0};
   uint64_t max_ = 0;

@@ -75,5 +75,10 @@ TEST(Histogram, ClearResetsEverything) {
   EXPECT_EQ(h->percentile(1), 9u);
 }
 
+// A tool with one on its stack ended by SIGSEGV where the stack has 64 KiB (ulimit -s 64).
+TEST(Histogram, TakesLittleRoomOfAStack) {
+  EXPECT_LT(sizeof(Histogram), 256u);
+}
+
 }  // namespace
 }  // namespace weft::tools
