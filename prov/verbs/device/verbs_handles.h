@@ -40,9 +40,12 @@ struct DestroyQueuePair {
 };
 using QueuePairHandle = std::unique_ptr<ibv_qp, DestroyQueuePair>;
 
-// Calls of libibverbs return an errno, or -1 and set errno; those of some devices the negative of an errno.
+// Calls of libibverbs return an errno, or -1 and set errno; those of cxgb4, erdma, siw and bnxt_re the negative of one.
+inline int errno_of(int result) noexcept {
+  return result == -1 ? errno : std::abs(result);
+}
 inline Status status_of(int result) noexcept {
-  return result == 0 ? Status() : Status::from_errno(result == -1 ? errno : std::abs(result));
+  return result == 0 ? Status() : Status::from_errno(errno_of(result));
 }
 // Moves the queue pair (may be null) to its error state, which flushes everything that is posted.
 inline bool break_queue_pair(ibv_qp* qp) noexcept {

@@ -171,7 +171,7 @@ Status DatagramBuffers::post(ibv_qp* qp) noexcept {
     if (error != 0) posted = bad != nullptr ? static_cast<std::uint32_t>(bad - requests_) : 0;
     free_count_ -= posted;
     with_device_ += posted;
-    if (error != 0) return Status::from_errno(errno_of(error));
+    if (error != 0) return status_of(error);
   }
   return {};
 }

@@ -13,11 +13,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "base/light_lock.h"
 #include "base/status.h"
+#include "verbs/device/verbs_handles.h"
 
 namespace weft::verbs {
 
@@ -26,12 +26,9 @@ class ReceiveQueue;
 class SendQueue;
 class SharedReceive;
 
-// The errno in an answer of ibv_post_send or ibv_post_recv. Some devices answer with its negative (cxgb4, erdma, siw).
-inline int errno_of(int answer) noexcept {
-  return std::abs(answer);
-}
-[[gnu::noinline, gnu::cold]] inline ssize_t refused(int answer) noexcept {
-  const int error = errno_of(answer);
+// A result of ibv_post_send or ibv_post_recv that is not 0.
+[[gnu::noinline, gnu::cold]] inline ssize_t refused(int result) noexcept {
+  const int error = errno_of(result);
   return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
 }
 [[gnu::noinline, gnu::cold]] inline ssize_t unlock_refused(LightLock& lock, int error) noexcept {
