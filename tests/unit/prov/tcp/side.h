@@ -14,6 +14,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "objects/info.h"
@@ -48,7 +49,9 @@ inline InfoPtr source_info(const char* address, const char* service = nullptr, f
 // Members are public: tests do unusual things with them. close() checks that every handle can be released.
 class Side {
  public:
-  explicit Side(const char* address = "127.0.0.1", fi_wait_obj wait = FI_WAIT_NONE) : info(source_info(address)) {
+  explicit Side(const char* address = "127.0.0.1", fi_wait_obj wait = FI_WAIT_NONE)
+      : Side(source_info(address), wait) {}
+  Side(InfoPtr with, fi_wait_obj wait) : info(std::move(with)) {
     if (info == nullptr) return;
     EXPECT_EQ(weft_tcp_ini()->fabric(info->fabric_attr, &fabric, nullptr), 0);
     fi_eq_attr eq_attr{};
